@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import special
+import tasks
 import threads
 import trees
 from sides import GIT_ENVIRONMENT, Git, OneShot, Side, borg, ours, praisonai, restic, stepback
@@ -30,6 +31,8 @@ class Sizes:
     saves_a_saver: int = 25
     spoken: int = 50_000_000
     spoken_saves: int = 1_000
+    tasks: int = 1_000
+    checkpoints: int = 2_000
 
 
 SHORT = Sizes(
@@ -43,7 +46,13 @@ SHORT = Sizes(
     saves_a_saver=3,
     spoken=500_000,
     spoken_saves=20,
+    tasks=40,
+    checkpoints=40,
 )
+
+
+FEW = 200
+"""The files of a small project."""
 
 
 @dataclass(frozen=True)
@@ -218,6 +227,24 @@ def ten_files(bench: Bench) -> list[Row]:
     return rows
 
 
+def one_file(bench: Bench) -> list[Row]:
+    """Measure the save of one file among 200, written the moment before, each side in its own tree."""
+    sides: list[Side] = [ours(), Git()]
+    turns = iter(range(100_000, 200_000))
+    for side in sides:
+        side.open(bench.tree(FEW, purpose=f"few-{side.name}"), bench.store(side))
+        side.first()
+    time.sleep(1.1)
+
+    def measure(side: Side) -> float:
+        trees.edit(bench.tree(FEW, purpose=f"few-{side.name}"), files=FEW, count=1, turn=next(turns))
+        return side.save()
+
+    figures = interleaved(sides, measure, rounds=3 * bench.sizes.rounds, before=_nothing)
+    _close(sides)
+    return [compared(f"save of one file in {FEW}, just written, durable, in process", figures, limit=0.5)]
+
+
 def one_shot(bench: Bench) -> list[Row]:
     """Measure `lastgood save` as a process."""
     files = bench.sizes.files
@@ -357,11 +384,30 @@ def thread(bench: Bench) -> list[Row]:
     return [Row(**line) for line in threads.lines(place, steps=bench.sizes.spoken_saves)]
 
 
+def many_tasks(bench: Bench) -> list[Row]:
+    """Measure a task after a thousand, and what is read then."""
+    place = os.path.join(bench.place, "tasks")
+    return [Row(**line) for line in tasks.lines(place, "task", tasks.a_task, times=bench.sizes.tasks)]
+
+
+def many_checkpoints(bench: Bench) -> list[Row]:
+    """Measure a save after two thousand, and what is read then."""
+    place = os.path.join(bench.place, "checkpoints")
+    return [Row(**line) for line in tasks.lines(place, "save", tasks.a_save, times=bench.sizes.checkpoints)]
+
+
+def many_features(bench: Bench) -> list[Row]:
+    """Measure a feature after a thousand, and what is read then."""
+    place = os.path.join(bench.place, "features")
+    return [Row(**line) for line in tasks.lines(place, "feature", tasks.a_feature, times=bench.sizes.tasks)]
+
+
 ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "first-save": first_save,
     "first-save-in-git": first_save_in_git,
     "no-change": no_change,
     "ten-files": ten_files,
+    "one-file": one_file,
     "one-shot": one_shot,
     "restore": restoring,
     "list": listing,
@@ -370,6 +416,9 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "peak-memory": peak_memory,
     "conversation": conversation,
     "thread": thread,
+    "tasks": many_tasks,
+    "checkpoints": many_checkpoints,
+    "features": many_features,
 }
 
 

@@ -15,58 +15,93 @@ from sides import ROOT
 sys.path.insert(0, os.path.join(ROOT, "src"))
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
 # The last steps, over which the median is taken: their state is the largest.
 _LAST = 100
+# How long a thread is when its verbs are timed, one by one, and over how many steps.
+_LENGTH, _STEPS = 600, 100
 _WORDS = [f"word{number:04}" for number in range(5000)]
 
 
-def kept(place: str, *, steps: int) -> tuple[dict[str, float], dict[str, int]]:
-    """Return the median seconds of a late step and the bytes stored at the end, by saver.
+def lines(place: str, *, steps: int) -> list[dict[str, Any]]:
+    """Return what the table says of threads: their size, and what each verb of a saver takes.
 
-    Both savers take each step in turn, so that both meet the machine in the same mood.
+    Both savers take each step in turn, so that both meet the machine in the same mood; both write to a
+    log that SQLite syncs at each commit (``synchronous = FULL``), on the same disk.
     """
     from langchain_core.messages import AIMessage
+
+    chance = random.Random(1)
+
+    def text() -> str:
+        return " ".join(chance.choice(_WORDS) for _ in range(130))
+
+    grown = _grown(
+        os.path.join(place, "messages"), lambda step: AIMessage(text(), id=f"message {step}"), steps=steps
+    )
+    work = f"LangGraph thread of {steps:,} messages"
+    megabytes = {side.name: side.size() / 1e6 for side in grown}
+    late = {side.name: _milliseconds(side.whole[-_LAST:]) for side in grown}
+    found = [
+        _line(f"{work}, stored", "MB", megabytes, limit=0.02),
+        _line(f"{work}, a late step", "ms", late, limit=1.5),
+        *_verbs(grown, "messages"),
+    ]
+    plain = _grown(
+        os.path.join(place, "dicts"),
+        lambda step: {"role": "user", "content": text(), "number": step},
+        steps=min(steps, _LENGTH + _STEPS // 2),
+    )
+    return [*found, *_verbs(plain, "plain dicts")]
+
+
+def _grown(place: str, item: Callable[[int], object], *, steps: int) -> list[_Side]:
+    """Return both savers after a thread has grown by an item a step in each."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     import lastgood
     from lastgood.integrations.langgraph import LastgoodSaver
 
-    project, file = os.path.join(place, "project"), os.path.join(place, "threads.sqlite")
+    project, store = os.path.join(place, "project"), os.path.join(place, "store")
     os.makedirs(project)
     os.environ["LASTGOOD_WITNESS"] = os.path.join(place, "witness")
-    chance = random.Random(1)
-    with lastgood.open(project, store=os.path.join(place, "store"), maintenance="off") as workspace:
-        theirs = SqliteSaver(sqlite3.connect(file, check_same_thread=False))
-        sides = [_Side("lastgood", LastgoodSaver(workspace)), _Side("SqliteSaver", theirs)]
-        messages: list[object] = []
+    connection = sqlite3.connect(os.path.join(place, "threads.sqlite"), check_same_thread=False)
+    connection.execute("PRAGMA synchronous = FULL")
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        ours = _Side("lastgood", LastgoodSaver(workspace), store, "ledger")
+        theirs = _Side("SqliteSaver", SqliteSaver(connection), place, "threads")
+        sides = [ours, theirs]
+        items: list[object] = []
         for step in range(steps):
-            text = " ".join(chance.choice(_WORDS) for _ in range(130))
-            messages.append(AIMessage(text, id=f"message {step}"))
-            for side in sides if step % 2 else reversed(sides):
-                side.take(step, messages)
+            items.append(item(step))
+            timed = abs(step - min(steps - _STEPS // 2, _LENGTH)) <= _STEPS // 2
+            for side in sides if step % 2 else sides[::-1]:
+                side.take(step, items, timed=timed)
         for side in sides:
-            assert side.came_back() == messages, side.name
-        theirs.conn.close()
-    sizes = {
-        "lastgood": _size(os.path.join(place, "store"), "ledger"),
-        "SqliteSaver": _size(place, "threads"),
-    }
-    return {side.name: statistics.median(side.taken[-_LAST:]) for side in sides}, sizes
+            assert side.came_back() == items, side.name
+    connection.close()
+    return sides
 
 
-def lines(place: str, *, steps: int) -> list[dict[str, Any]]:
-    """Return what the table says of a thread: its size, and the time of its late steps."""
-    seconds, sizes = kept(place, steps=steps)
-    milliseconds = {name: taken * 1000 for name, taken in seconds.items()}
-    megabytes = {name: size / 1e6 for name, size in sizes.items()}
-    work = f"LangGraph thread of {steps:,} messages"
+def _verbs(sides: Sequence[_Side], of: str) -> list[dict[str, Any]]:
+    length = min(_LENGTH, len(sides[0].whole))
     return [
-        _line(f"{work}, stored", "MB", megabytes, limit=0.02),
-        _line(f"{work}, a late step", "ms", milliseconds, limit=1.5),
+        _line(
+            f"LangGraph, {verb} at {length} {of}",
+            "ms",
+            {side.name: _milliseconds(side.taken[verb]) for side in sides},
+            limit=1.5,
+        )
+        for verb in sides[0].taken
     ]
+
+
+def _milliseconds(seconds: Sequence[float]) -> float:
+    return statistics.median(seconds) * 1000
 
 
 def _line(work: str, unit: str, figures: dict[str, float], *, limit: float) -> dict[str, Any]:
@@ -83,38 +118,48 @@ def _line(work: str, unit: str, figures: dict[str, float], *, limit: float) -> d
 
 
 class _Side:
-    """One saver and its thread."""
+    """One saver and its thread; ``folder`` has its files, which begin with ``files``."""
 
-    def __init__(self, name: str, saver: BaseCheckpointSaver[Any]) -> None:
+    def __init__(self, name: str, saver: BaseCheckpointSaver[Any], folder: str, files: str) -> None:
         self.name = name
-        self.taken: list[float] = []
+        self.whole: list[float] = []
+        self.taken: dict[str, list[float]] = {"get_tuple": [], "put": [], "put_writes": []}
         self._saver = saver
+        self._place = (folder, files)
         self._config: RunnableConfig = {"configurable": {"thread_id": "1", "checkpoint_ns": ""}}
 
-    def take(self, step: int, messages: list[object]) -> None:
-        """Keep a step as a graph does: what its task wrote, and the state that came of it."""
+    def take(self, step: int, items: list[object], *, timed: bool) -> None:
+        """Keep a step as a graph does: what its task wrote, and the state that came of it; read it then."""
         from langgraph.checkpoint.base import empty_checkpoint
 
         checkpoint = empty_checkpoint()
-        checkpoint["channel_values"] = {"messages": list(messages)}
+        checkpoint["channel_values"] = {"messages": list(items)}
         checkpoint["channel_versions"] = {"messages": step + 1}
-        before = time.perf_counter()
+        begun = time.perf_counter()
         if step:
-            self._saver.put_writes(self._config, [("messages", messages[-1:])], f"task {step}")
+            self._saver.put_writes(self._config, [("messages", items[-1:])], f"task {step}")
+        between = time.perf_counter()
         self._config = self._saver.put(
             self._config, checkpoint, {"step": step, "source": "loop"}, {"messages": step + 1}
         )
-        self.taken.append(time.perf_counter() - before)
+        ended = time.perf_counter()
+        self.whole.append(ended - begun)
+        if timed:
+            self.came_back()
+            self.taken["get_tuple"].append(time.perf_counter() - ended)
+            self.taken["put"].append(ended - between)
+            self.taken["put_writes"].append(between - begun)
 
     def came_back(self) -> object:
-        """Return the messages of the newest state."""
+        """Return the items of the newest state."""
         found = self._saver.get_tuple({"configurable": {"thread_id": "1"}})
         return None if found is None else found.checkpoint["channel_values"]["messages"]
 
-
-def _size(folder: str, beginning: str) -> int:
-    return sum(
-        os.path.getsize(os.path.join(folder, name))
-        for name in os.listdir(folder)
-        if name.startswith(beginning)
-    )
+    def size(self) -> int:
+        """Return the bytes stored."""
+        folder, files = self._place
+        return sum(
+            os.path.getsize(os.path.join(folder, name))
+            for name in os.listdir(folder)
+            if name.startswith(files)
+        )

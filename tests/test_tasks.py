@@ -26,7 +26,7 @@ from lastgood.tasks import (
 from tools.values import not_none
 
 if TYPE_CHECKING:
-    from lastgood.model.session import EffectState, TaskState
+    from lastgood.literals import EffectState, TaskState
 
 
 TASKS = some.lists(

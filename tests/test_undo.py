@@ -8,7 +8,7 @@ from lastgood.model.operation import Operation
 from lastgood.undo import to_redo, to_undo
 
 if TYPE_CHECKING:
-    from lastgood.model.operation import OperationType
+    from lastgood.literals import OperationType
 
 
 class _Log:

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from lastgood import undo
 from lastgood.errors import Invalid, LastgoodError, Usage
 from lastgood.ids import name_fault
-from lastgood.view import parse, timestamp
+from lastgood.view import last_time_of_day, parse, timestamp
 from lastgood.workspace.arguments import refusal
 from tools.manifests import checkpoint
+from tools.values import not_none
 
 HOUR = 3600 * 10**9
 
@@ -26,6 +27,11 @@ HOUR = 3600 * 10**9
         ("@start", "start"),
         ("@{2h}", "ago"),
         ("@{2026-11-21T10:00}", "at"),
+        ("@{14:20}", "clock"),
+        ("@{9:05:32}", "clock"),
+        ("@{yesterday}", "ago"),
+        ("@{1 hour ago}", "ago"),
+        ("@{1hour}", "ago"),
         ("ckpt_0123456789abcdef", "id"),
         ("ckpt_0123", "name"),
         ("0123", "name"),
@@ -50,7 +56,9 @@ def test_what_can_be_no_name_is_looked_for_as_a_message(ref: str) -> None:
     assert parse(ref).form == "message"
 
 
-@pytest.mark.parametrize("ref", ["@{", "@{x}", "@~", "@~-1", "@x", "task:", "step:"])
+@pytest.mark.parametrize(
+    "ref", ["@{", "@{x}", "@{24:00}", "@{14:60}", "@{14:2}", "@{2 mo}", "@~", "@~-1", "@x", "task:", "step:"]
+)
 def test_what_no_checkpoint_could_match_is_invalid(ref: str) -> None:
     with pytest.raises(Invalid):
         parse(ref)
@@ -65,8 +73,25 @@ def test_no_text_makes_a_reference_fail_in_another_way(ref: str) -> None:
         assert error.hint
 
 
-def test_two_hours_are_two_hours() -> None:
-    assert parse("@{2h}").number == 2 * HOUR
+@pytest.mark.parametrize("text", ["2h", "2 hours", "2hours ago", "2 hrs ago"])
+def test_two_hours_are_two_hours(text: str) -> None:
+    assert parse(f"@{{{text}}}").number == 2 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("time_of_day", "meant"),
+    [
+        ("14:20:32", "2026-11-23T14:20:32"),
+        ("14:20:33", "2026-11-22T14:20:33"),
+        ("00:00", "2026-11-23T00:00"),
+        ("23:59:59", "2026-11-22T23:59:59"),
+    ],
+)
+def test_a_time_of_day_is_the_last_that_is_not_in_the_future(time_of_day: str, meant: str) -> None:
+    """By local time."""
+    now = not_none(timestamp("2026-11-23T14:20:32.5"))
+    found = last_time_of_day(parse(f"@{{{time_of_day}}}").number, now=now)
+    assert found == timestamp(meant)
 
 
 @pytest.mark.parametrize(

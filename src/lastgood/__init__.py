@@ -11,7 +11,15 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.aio import AsyncWorkspace, open_async
+    from lastgood.aio import (
+        AsyncBlock,
+        AsyncLedger,
+        AsyncOnce,
+        AsyncSession,
+        AsyncWorkspace,
+        Opening,
+        open_async,
+    )
     from lastgood.errors import (
         Ambiguous,
         Busy,
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
         Unsupported,
         Usage,
     )
+    from lastgood.host import Clock
     from lastgood.integrations.checkpoint_manager import CheckpointManager
     from lastgood.integrations.praisonai import (
         CheckpointConfig,
@@ -34,84 +43,298 @@ if TYPE_CHECKING:
         CheckpointEvent,
         CheckpointService,
     )
-    from lastgood.model.checkpoint import Actor, Checkpoint
-    from lastgood.model.operation import Event, RestorePlan
-    from lastgood.model.run import PlannedTask, RunEvent, RunReport, WorkPlan
-    from lastgood.settings import Settings
-    from lastgood.workspace import Workspace
-    from lastgood.workspace import open_workspace as open  # noqa: A004 - the word of the interface
+    from lastgood.ledger import Ledger, LedgerEntry, LedgerReader, LedgerWriter
+    from lastgood.ledger.cells import Encoding
+    from lastgood.model.activity import (
+        Activity,
+        Bucket,
+        CheckpointCounts,
+        Mark,
+        Saves,
+        SessionActivity,
+        Sizes,
+        TaskCounts,
+        WorkedTask,
+    )
+    from lastgood.model.calls import Consent, Observer, OutputReader, RunObserver
+    from lastgood.model.checkpoint import (
+        Actor,
+        Check,
+        Checkpoint,
+        CheckReport,
+        Conversation,
+        GitState,
+        HealthNote,
+        IgnoreState,
+        Manifest,
+        Metrics,
+        NestedRepository,
+        Ref,
+        SaveReport,
+        TreeRef,
+    )
+    from lastgood.model.exchange import ExportReport, ImportReport, Origin, Withheld
+    from lastgood.model.operation import (
+        Event,
+        Merged,
+        Operation,
+        Outcome,
+        Part,
+        PartOutcome,
+        RestorePlan,
+        Step,
+    )
+    from lastgood.model.report import (
+        ChangedPath,
+        DamagedCheckpoint,
+        DeleteReport,
+        DiffReport,
+        FileDiff,
+        Finding,
+        HeadMoved,
+        ListedEntry,
+        LogReport,
+        NotHeld,
+        PathChange,
+        ProgressReport,
+        PurgedCheckpoint,
+        PurgePlan,
+        PurgeReport,
+        RestoreReport,
+        SessionEnded,
+        SessionStarted,
+        StatusReport,
+        StoreSize,
+        UndoReport,
+        Unmatched,
+        VerifyReport,
+        WorkspaceSummary,
+    )
+    from lastgood.model.run import (
+        Artifact,
+        LastConversation,
+        PlannedTask,
+        RecoverReport,
+        RunEvent,
+        RunReport,
+        WorkPlan,
+    )
+    from lastgood.model.session import (
+        Ancestor,
+        Ancestry,
+        Effect,
+        Features,
+        Living,
+        Owner,
+        Position,
+        Progress,
+        Session,
+        SessionReport,
+        Task,
+    )
+    from lastgood.model.tree import Counts, Entry, Gap, TreeId
+    from lastgood.retention.policy import Decision, PrunePlan, PruneReport, StoreSizes
+    from lastgood.settings import AutoSettings, CaptureSettings, LimitSettings, Rungs, Settings
+    from lastgood.workspace import Workspace, open_workspace
+    from lastgood.workspace.arguments import PathLike
+    from lastgood.workspace.session import OpenSession
+    from lastgood.workspace.step import Once
+
+    open = open_workspace
 
 __version__ = "0.1.0"
 
+# Without `open`, which after `import *` would stand before that of Python.
 __all__ = [
+    "Activity",
     "Actor",
     "Ambiguous",
+    "Ancestor",
+    "Ancestry",
+    "Artifact",
+    "AsyncBlock",
+    "AsyncLedger",
+    "AsyncOnce",
+    "AsyncSession",
     "AsyncWorkspace",
+    "AutoSettings",
+    "Bucket",
     "Busy",
+    "CaptureSettings",
+    "ChangedPath",
+    "Check",
+    "CheckReport",
     "Checkpoint",
     "CheckpointConfig",
+    "CheckpointCounts",
     "CheckpointDiff",
     "CheckpointEvent",
     "CheckpointManager",
     "CheckpointService",
+    "Clock",
     "Conflict",
+    "Consent",
+    "Conversation",
+    "Counts",
     "Damaged",
+    "DamagedCheckpoint",
+    "Decision",
+    "DeleteReport",
+    "DiffReport",
+    "Effect",
+    "Encoding",
+    "Entry",
     "Event",
+    "ExportReport",
+    "Features",
+    "FileDiff",
+    "Finding",
+    "Gap",
+    "GitState",
+    "HeadMoved",
+    "HealthNote",
+    "IgnoreState",
+    "ImportReport",
     "Internal",
     "Invalid",
+    "LastConversation",
     "LastgoodError",
+    "Ledger",
+    "LedgerEntry",
+    "LedgerReader",
+    "LedgerWriter",
+    "LimitSettings",
+    "ListedEntry",
+    "Living",
+    "LogReport",
+    "Manifest",
+    "Mark",
+    "Merged",
+    "Metrics",
+    "NestedRepository",
     "NoRoom",
     "NotFound",
+    "NotHeld",
+    "Observer",
+    "Once",
+    "OpenSession",
+    "Opening",
+    "Operation",
+    "Origin",
+    "Outcome",
+    "OutputReader",
+    "Owner",
+    "Part",
+    "PartOutcome",
+    "PathChange",
+    "PathLike",
     "PlannedTask",
+    "Position",
+    "Progress",
+    "ProgressReport",
+    "PrunePlan",
+    "PruneReport",
+    "PurgePlan",
+    "PurgeReport",
+    "PurgedCheckpoint",
+    "RecoverReport",
+    "Ref",
     "RestorePlan",
+    "RestoreReport",
     "RunEvent",
+    "RunObserver",
     "RunReport",
+    "Rungs",
+    "SaveReport",
+    "Saves",
+    "Session",
+    "SessionActivity",
+    "SessionEnded",
+    "SessionReport",
+    "SessionStarted",
     "Settings",
+    "Sizes",
+    "StatusReport",
+    "Step",
     "Storage",
+    "StoreSize",
+    "StoreSizes",
+    "Task",
+    "TaskCounts",
+    "TreeId",
+    "TreeRef",
+    "UndoReport",
+    "Unmatched",
     "Unsafe",
     "Unsupported",
     "Usage",
+    "VerifyReport",
+    "Withheld",
     "WorkPlan",
+    "WorkedTask",
     "Workspace",
+    "WorkspaceSummary",
     "__version__",
-    "open",
     "open_async",
 ]
 
 # Importing the package is part of every start of the command line: names are loaded when asked for.
 _PLACES = {
-    "Actor": "lastgood.model.checkpoint",
-    "AsyncWorkspace": "lastgood.aio",
-    "Checkpoint": "lastgood.model.checkpoint",
-    "CheckpointConfig": "lastgood.integrations.praisonai",
-    "CheckpointDiff": "lastgood.integrations.praisonai",
-    "CheckpointEvent": "lastgood.integrations.praisonai",
-    "CheckpointManager": "lastgood.integrations.checkpoint_manager",
-    "CheckpointService": "lastgood.integrations.praisonai",
-    "Event": "lastgood.model.operation",
-    "PlannedTask": "lastgood.model.run",
-    "RestorePlan": "lastgood.model.operation",
-    "RunEvent": "lastgood.model.run",
-    "RunReport": "lastgood.model.run",
-    "Settings": "lastgood.settings",
-    "WorkPlan": "lastgood.model.run",
-    "Workspace": "lastgood.workspace",
-    "open": "lastgood.workspace",
-    "open_async": "lastgood.aio",
+    "lastgood.aio": "AsyncBlock AsyncLedger AsyncOnce AsyncSession AsyncWorkspace Opening open_async",
+    "lastgood.host": "Clock",
+    "lastgood.integrations.checkpoint_manager": "CheckpointManager",
+    "lastgood.integrations.praisonai": ("CheckpointConfig CheckpointDiff CheckpointEvent CheckpointService"),
+    "lastgood.ledger.cells": "Encoding",
+    "lastgood.ledger": "Ledger LedgerEntry LedgerReader LedgerWriter",
+    "lastgood.model.activity": (
+        "Activity Bucket CheckpointCounts Mark Saves SessionActivity Sizes TaskCounts WorkedTask"
+    ),
+    "lastgood.model.calls": "Consent Observer OutputReader RunObserver",
+    "lastgood.model.checkpoint": (
+        "Actor Check CheckReport Checkpoint Conversation GitState HealthNote IgnoreState Manifest "
+        "Metrics NestedRepository Ref SaveReport TreeRef"
+    ),
+    "lastgood.model.exchange": "ExportReport ImportReport Origin Withheld",
+    "lastgood.model.operation": "Event Merged Operation Outcome Part PartOutcome RestorePlan Step",
+    "lastgood.model.report": (
+        "ChangedPath DamagedCheckpoint DeleteReport DiffReport FileDiff Finding HeadMoved "
+        "ListedEntry LogReport NotHeld PathChange ProgressReport PurgePlan PurgeReport "
+        "PurgedCheckpoint RestoreReport SessionEnded SessionStarted StatusReport StoreSize "
+        "UndoReport Unmatched VerifyReport WorkspaceSummary"
+    ),
+    "lastgood.model.run": ("Artifact LastConversation PlannedTask RecoverReport RunEvent RunReport WorkPlan"),
+    "lastgood.model.session": (
+        "Ancestor Ancestry Effect Features Living Owner Position Progress Session SessionReport Task"
+    ),
+    "lastgood.model.tree": "Counts Entry Gap TreeId",
+    "lastgood.retention.policy": "Decision PrunePlan PruneReport StoreSizes",
+    "lastgood.settings": "AutoSettings CaptureSettings LimitSettings Rungs Settings",
+    "lastgood.workspace": "Workspace",
+    "lastgood.workspace.arguments": "PathLike",
+    "lastgood.workspace.session": "OpenSession",
+    "lastgood.workspace.step": "Once",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
+    if name != "open" and name not in __all__:
         message = f"module 'lastgood' has no attribute {name!r}"
         raise AttributeError(message)
     from importlib import import_module
 
-    module = import_module(_PLACES.get(name, "lastgood.errors"))
-    found: object = getattr(module, "open_workspace" if name == "open" else name)
+    place = next((place for place, names in _PLACES.items() if name in names.split()), "lastgood.errors")
+    if name == "open":
+        place = "lastgood.workspace"
+    if not place.startswith("lastgood.integrations"):
+        from lastgood.type_hints import supply
+
+        supply()
+        if place == "lastgood.aio":
+            supply(asynchronous=True)
+    found: object = getattr(import_module(place), "open_workspace" if name == "open" else name)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "open"])

@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from lastgood.model.checkpoint import Ending
+    from lastgood.literals import Ending
     from lastgood.model.run import Command
     from lastgood.terminal import Terminal
 
@@ -167,6 +167,8 @@ class GuardedCommands:
         words = (*_SHELL, command) if isinstance(command, str) else command
         mark = os.urandom(8).hex()
         environment = {**self._environment, **variables, MARK: mark}
+        if not _is_same(environment.get("PWD"), directory):
+            environment["PWD"] = os.fsdecode(directory)  # some programs believe it more than where they are
         started = time.monotonic()
         handed = _Handed(given or Given())
         try:
@@ -188,6 +190,14 @@ class GuardedCommands:
             raise
         running.end(output)
         return running.outcome()
+
+
+def _is_same(path: str | None, directory: bytes) -> bool:
+    """Tell whether a path is another spelling of a directory."""
+    try:
+        return path is not None and os.path.samefile(os.fsencode(path), directory)
+    except (OSError, ValueError):
+        return False
 
 
 class _Handed:

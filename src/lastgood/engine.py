@@ -62,12 +62,13 @@ class ObjectWriter(Protocol):
         state: Mapping[str, bytes],
         created_at: int,
         conversation: TreeId | None = None,
+        progress: Mapping[str, bytes] | None = None,
     ) -> bytes:
         """Add the commit of a checkpoint and return its id.
 
         Its tree holds ``checkpoint.json`` (the manifest), ``workspace/``, ``modes/`` where there
-        are any, ``conversation/``, and ``state/NAME`` for each blob id given. ``created_at`` is in
-        nanoseconds.
+        are any, ``conversation/``, ``progress/NAME`` for each tree id given, and ``state/NAME`` for each
+        blob id given. ``created_at`` is in nanoseconds.
         """
 
     def import_blobs(self, objects: bytes, oids: Iterable[bytes]) -> set[bytes]:
@@ -122,6 +123,10 @@ class CheckpointContents(Protocol):
     @property
     def conversation(self) -> TreeId | None:
         """The tree of the conversation's segments."""
+
+    @property
+    def progress(self) -> Mapping[str, bytes]:
+        """Tree ids of the long lists of the progress by name."""
 
 
 class Fault(Protocol):

@@ -1,7 +1,7 @@
 """Every failure a caller can meet, grouped by what the catcher does about it.
 
 LastgoodError                code            exit
-├── Usage                    usage             2    correct the call
+├── Usage     (TypeError)    usage             2    correct the call
 ├── NotFound  (LookupError)  not-found        10    name something that exists
 ├── Ambiguous                ambiguous        11    choose one of the candidates
 ├── Invalid   (ValueError)   invalid          12    correct the value
@@ -31,7 +31,8 @@ class LastgoodError(Exception):
     """The root of all failures of this package.
 
     ``message`` says what and why, ``hint`` what to do next, ``details`` hold what a program would
-    want to know (JSON-compatible values only).
+    want to know (JSON-compatible values only). As text it is the message with the hint below it: that is
+    what tracebacks, logs and agents show.
     """
 
     code: ClassVar[str] = "internal"
@@ -43,6 +44,10 @@ class LastgoodError(Exception):
         self.hint = hint
         self.details: dict[str, object] = {} if details is None else details
 
+    def __str__(self) -> str:
+        told = not self.hint or self.hint in self.message
+        return self.message if told else f"{self.message}\nhint: {self.hint}"
+
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.hint, self.details))
 
@@ -53,7 +58,7 @@ def _rebuild(
     return error(message, hint=hint, details=details)
 
 
-class Usage(LastgoodError):
+class Usage(LastgoodError, TypeError):
     """The command line or the call itself is malformed."""
 
     code = "usage"

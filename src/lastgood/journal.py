@@ -41,7 +41,7 @@ class JournalReader:
         try:
             return decode_journal(_payload(content))
         except (Damaged, ValueError) as error:
-            raise self._damaged(str(error)) from error
+            raise self._damaged(error.message if isinstance(error, Damaged) else str(error)) from error
 
     def left(self) -> Sequence[Journal]:
         """Return the journals of restores that are done and left something behind."""

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 
-from lastgood.errors import Ambiguous, NotFound, Usage
+from lastgood.catalogue import Query
+from lastgood.errors import Ambiguous, Damaged, NotFound, Usage
 from lastgood.model.session import CurrentWork, Owner, SessionReport
-from lastgood.paths import printable
+from lastgood.paths import join, printable
+from lastgood.trees import tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.context import Context
+    from lastgood.catalogue import WorkspaceRow
+    from lastgood.context import CatalogueReader, Context
+    from lastgood.literals import SessionState
     from lastgood.model.checkpoint import HealthNote
-    from lastgood.model.session import Ancestry, Session, SessionState
+    from lastgood.model.session import Ancestry, Session
 
 
 _NANO = 1_000_000_000
+_SHOWN_OTHERS = 3
 
 
 # A heartbeat younger than this needs no newer one: most saves of a session write none.
@@ -217,8 +222,16 @@ def report_on(context: Context, session: Session) -> SessionReport:
         state=state,
         owner_state="unknown" if alive is None else "alive" if alive else "dead",
         progress=context.work.progress(session.id),
-        words=() if state == "ended" else _words(context, session),
+        words=() if state == "ended" else run_command(context, session),
     )
+
+
+def last_sign(context: Context, run: SessionReport) -> int:
+    """Return when a run gave its last sign of life, in nanoseconds: what it told, saved or renewed."""
+    newest = context.catalogue.find(Query(workspace_key=context.key, session=run.id, limit=1, brief=True))
+    told = [moment or 0 for one in run.progress.tasks for moment in (one.started_at, one.ended_at)]
+    saved = [one.manifest.created_at for one in newest]
+    return max(run.session.heartbeat_at, *told, *saved)
 
 
 def unfinished(context: Context) -> tuple[SessionReport, ...]:
@@ -240,14 +253,24 @@ def is_unattended(context: Context, session: Session) -> bool:
     return lives(context, session) is not True or is_callers(context, session)
 
 
-def _words(context: Context, session: Session) -> tuple[str, ...]:
+def run_command(context: Context, session: Session) -> tuple[str, ...]:
+    """Return what carries out the run of a session again, after `lastgood`; nothing for other work."""
     run = context.work.run(session.id)
     if run is None:
         return ()
     if run.plan.source is not None:
         return ("run", run.plan.source)
-    command = run.plan.tasks[0].run
-    return ("run", "--", *command) if run.plan.command and not isinstance(command, str) else ()
+    task = run.plan.tasks[0]
+    if not run.plan.command or isinstance(task.run, str):
+        return ()
+    given = {
+        "--check": task.check if isinstance(task.check, str) else None,
+        "--retries": str(task.retries) if task.retries else None,
+        "--timeout": None if task.timeout is None else f"{task.timeout:g}s",
+        "--on-failure": None if task.on_failure == "stop" else task.on_failure,
+    }
+    options = [word for name, value in given.items() if value is not None for word in (name, value)]
+    return ("run", *options, "--", *task.run)
 
 
 _LEAST_DIGITS = 4
@@ -278,37 +301,111 @@ def session_of(context: Context, name: str) -> Session:
 
 
 def left_elsewhere(context: Context) -> tuple[HealthNote, ...]:
-    """Say which sessions did not finish of a workspace that may have been this one: a checkout made anew.
+    """Say what is kept of a workspace that may have been this one: it was moved, or a checkout made anew.
 
-    This folder has nothing of its own in the store, the other's is not here; and it bears the same name, or
-    is the only one.
+    Nothing where this folder has something of its own in the store.
     """
     if context.catalogue.count(context.key) or context.work.sessions(context.key):
         return ()
-    import shlex
-
     from lastgood.model.checkpoint import HealthNote
 
-    rows = context.catalogue.workspaces()
-    name = os.path.basename(os.fsdecode(context.root))
-    notes = []
-    for row in rows:
-        is_like = os.path.basename(row.path) == name or len(rows) == 1
-        is_here = row.machine == context.row.machine and os.path.isdir(row.path)
-        if row.key == context.key or is_here or not is_like:
-            continue
+    notes = [*gone_below(context.catalogue, os.fsdecode(context.root), machine=context.row.machine)]
+    for row in _lookalikes(context):
+        place = printable(row.path)
+        hint = f"if this is that project: lastgood workspace attach {_quoted(place)}"
         there = context.replace(key=row.key, row=row, session=None)
-        for one in (*unfinished(there), *unattended(there)):
+        for one in (left := (*unfinished(there), *unattended(there))):
             goal = "" if one.session.goal is None else f" ({printable(one.session.goal)})"
-            place = printable(row.path)
-            notes.append(
-                HealthNote(
-                    code="left-elsewhere",
-                    message=f"session {one.id}{goal} of {place}, which is not here, is incomplete",
-                    hint=f"if this is that project: lastgood workspace attach {shlex.quote(place)}",
-                )
-            )
+            message = f"session {one.id}{goal} of {place}, which is not here, is incomplete"
+            notes.append(HealthNote(code="left-elsewhere", message=message, hint=hint))
+        if not left and (number := context.catalogue.count(row.key, guards=False)):
+            notes.append(HealthNote(code="moved-here", message=_held_there(place, number), hint=hint))
     return tuple(notes)
+
+
+def gone_below(catalogue: CatalogueReader, folder: str, *, machine: str) -> tuple[HealthNote, ...]:
+    """Say which workspaces in a folder are gone and have checkpoints, the newest first, with the way back."""
+    from lastgood.model.checkpoint import HealthNote
+
+    found = []
+    for row in catalogue.workspaces():
+        if not row.path.startswith(f"{folder.rstrip('/')}/") or row.machine != machine:
+            continue
+        newest = catalogue.find(Query(workspace_key=row.key, guards=False, limit=1, brief=True))
+        if newest and not os.path.lexists(row.path):
+            found.append((newest[0].manifest.created_at, row))
+    found.sort(key=lambda one: one[0], reverse=True)
+    notes = []
+    for _, row in found[:_SHOWN_OTHERS]:
+        number = catalogue.count(row.key, guards=False)
+        name = printable(os.path.relpath(row.path, folder))
+        held = f"{number:,} checkpoint{'' if number == 1 else 's'}"
+        notes.append(
+            HealthNote(
+                code="gone-below",
+                message=f"{name}, in this folder, is gone and has {held}",
+                hint=f"bring it back: lastgood -C {_quoted(printable(row.path))} restore @",
+            )
+        )
+    return tuple(notes)
+
+
+def begun_beside(context: Context) -> tuple[HealthNote, ...]:
+    """Say after a workspace's first save which other one it may be, moved here."""
+    from lastgood.model.checkpoint import HealthNote
+
+    return tuple(
+        HealthNote(
+            code="moved-here",
+            message=_held_there(place := printable(row.path), number),
+            hint="if it was moved here, forget the checkpoint just made: lastgood workspace forget ."
+            f"\nthen take the others over: lastgood workspace attach {_quoted(place)}",
+        )
+        for row in _lookalikes(context)
+        if (number := context.catalogue.count(row.key, guards=False))
+    )
+
+
+def _held_there(place: str, number: int) -> str:
+    return f"{place}, which is not there any more, has {number:,} checkpoint{'' if number == 1 else 's'}"
+
+
+def _lookalikes(context: Context) -> list[WorkspaceRow]:
+    """Return the workspaces whose folder is not here, and that may be this one by name or by content."""
+    rows = context.catalogue.workspaces()
+    root = os.fsdecode(context.root)
+    name, below = os.path.basename(root), f"{root.rstrip('/')}/"
+    gone = [
+        row
+        for row in rows
+        if row.key != context.key
+        and not (
+            row.machine == context.row.machine and (os.path.isdir(row.path) or row.path.startswith(below))
+        )
+    ]
+    others = [row for row in rows if row.key != context.key]
+    return [
+        row
+        for row in gone
+        if os.path.basename(row.path) == name or len(others) == 1 or _is_alike(context, row)
+    ][:_SHOWN_OTHERS]
+
+
+def _is_alike(context: Context, row: WorkspaceRow) -> bool:
+    """Tell whether this folder has most of what was topmost in the newest checkpoint of a workspace."""
+    found = context.catalogue.find(Query(workspace_key=row.key, complete=True, guards=False, limit=1))
+    try:
+        names = [entry.name for one in found for entry in context.engine.directory(tree_of(one))]
+    except Damaged:
+        return False
+    here = sum(os.path.lexists(join(context.root, name)) for name in names)
+    return here > 1 and here * 2 > len(names)
+
+
+def _quoted(text: str) -> str:
+    from shlex import quote  # lazily: only a folder that was moved pays for it
+
+    return quote(text)
 
 
 def living_sessions(context: Context) -> tuple[SessionReport, ...]:

@@ -47,6 +47,7 @@ class LedgerAnchor:
         self._path = directory + b"/" + store.encode("utf-8", "surrogateescape").hex().encode()
         # Where what was seen of the store is written.
         self.file = to_text(self._path)
+        self._last: tuple[bytes, LedgerState | None] = (b"", None)
 
     def key(self) -> bytes:
         """Return the key of this user on this machine, making it first if there is none."""
@@ -84,7 +85,11 @@ class LedgerAnchor:
             content = read_whole(self._path)
         except OSError as error:
             raise self._failed(error) from error
-        return None if content is None else _newest(content)
+        if content is None:
+            return None
+        if self._last[0] != content:
+            self._last = (content, _newest(content))
+        return self._last[1]
 
     @contextmanager
     def watch(self) -> Iterator[AnchorFile]:

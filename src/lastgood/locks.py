@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import sys
 import time
 
 from lastgood.cancellation import pause
@@ -89,6 +90,7 @@ class _Lock:
         self._what = what
         self._wait = wait
         self._descriptor = -1
+        self._waits = False
 
     def acquire(self, mode: int, *, wait: float, patience: float = STOPPED_PATIENCE) -> None:
         """Take the lock, looking again and again until ``wait`` seconds are over.
@@ -103,11 +105,20 @@ class _Lock:
             left = started + wait - now
             if left <= 0:
                 raise self._busy()
+            self._say_waiting()
             if now - looked >= patience:
                 looked = now
                 self._refuse_stopped(mode)
             pause(min(sleep, left))
             sleep = min(sleep * 2, _MOST_SLEEP)
+
+    def _say_waiting(self) -> None:
+        """Log, once, for what this waits; a turn is part of a wait for a lock."""
+        if not self._waits and not self._path.endswith(b".turn") and "logging" in sys.modules:
+            from lastgood.log import logger
+
+            self._waits = True
+            logger.info("waiting for %s", self._what)
 
     def _refuse_stopped(self, mode: int) -> None:
         from lastgood.lock_owner import (
@@ -217,6 +228,7 @@ class ExclusiveLock(_Lock):
     def _queue(self) -> None:
         if self._wait <= 0:
             raise self._busy()
+        self._say_waiting()
         started = time.monotonic()
         gate = _Lock(self._path + b".turn", what=self._what, wait=self._wait, store=self._store)
         try:

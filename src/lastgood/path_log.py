@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from lastgood.context import Context
+    from lastgood.literals import DiffStatus
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.report import DiffStatus, FileDiff
+    from lastgood.model.report import FileDiff
     from lastgood.model.tree import TreeId
     from lastgood.view import View
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from lastgood import tasks
 from lastgood.catalogue import Query
@@ -11,11 +12,13 @@ from lastgood.lease import (
     current_session,
     current_work,
     is_unattended,
+    last_sign,
     left_elsewhere,
     living_sessions,
     may_be_callers,
     placed,
     report_on,
+    run_command,
     session_of,
     state_of,
     unattended,
@@ -33,11 +36,13 @@ from lastgood.restore.restore import (
     head_moved,
     irreversible,
     plan_restore,
+    preview,
     restore,
+    with_id,
 )
 from lastgood.sessions.conversation import keep_rest, last_conversation
 from lastgood.sessions.progress import ProgressOwner
-from lastgood.sessions.session import abandon_steps, exclusive_rivals, holder, living_conflict, way_to_end
+from lastgood.sessions.session import abandon_steps, exclusive_rivals, holding, living_conflict, way_to_end
 from lastgood.status import drift_since
 from lastgood.value import Value
 
@@ -46,10 +51,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lastgood.context import Context
+    from lastgood.literals import Choice, State
+    from lastgood.model.calls import Consent
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import RestorePlan
-    from lastgood.model.report import RestoreReport, State
-    from lastgood.model.run import Choice, LastConversation
+    from lastgood.model.report import RestoreReport
+    from lastgood.model.run import LastConversation
     from lastgood.model.session import Effect, Owner, Session, SessionReport
     from lastgood.restore.finish import SettledRestore
     from lastgood.view import View
@@ -101,6 +108,8 @@ def choose(
         found = Found(run=named, checkpoint=_last(context, named))
     elif ref is not None:
         found = _seen_from(view.resolve(ref), left, changes=changes)
+        if roll_back:
+            _demand_own(found)
     elif not left:
         found = _living(context, view, changes=changes, force=force)
     elif len(left) > 1 and choice is None and not strict:
@@ -140,6 +149,20 @@ def _seen_from(checkpoint: Checkpoint, left: Sequence[SessionReport], *, changes
     if run is None and changes and len(left) == 1:
         run = left[0]
     return Found(run=run, checkpoint=checkpoint, named=True)
+
+
+def _demand_own(found: Found) -> None:
+    """Refuse to take a run back to a checkpoint of another session, whose tasks are not its own."""
+    run, target = found.run, found.checkpoint
+    if run is None or target is None or target.session in {None, run.id}:
+        return
+    raise Conflict(
+        f"{target.short_id} belongs to another session, {target.session}: {run.id} cannot go on from there",
+        hint=f"go back to before what is unfinished: lastgood recover {run.id} --rollback"
+        f"\nor take the files there first: lastgood restore {target.short_id}"
+        f"\nand go on with them: lastgood recover {run.id} --continue",
+        details={"sessions": [run.id, target.session], "checkpoint": target.id},
+    )
 
 
 def _living(context: Context, view: View, *, changes: bool, force: bool) -> Found:
@@ -206,14 +229,6 @@ def run_words(context: Context, run: SessionReport) -> str:
     return f"session {run.id}{goal}: last sign of life {span(age)} ago{rest}{who}"
 
 
-def last_sign(context: Context, run: SessionReport) -> int:
-    """Return when a run gave its last sign of life, in nanoseconds: what it told, saved or renewed."""
-    newest = context.catalogue.find(Query(workspace_key=context.key, session=run.id, limit=1, brief=True))
-    told = [moment or 0 for one in run.progress.tasks for moment in (one.started_at, one.ended_at)]
-    saved = [one.manifest.created_at for one in newest]
-    return max(run.session.heartbeat_at, *told, *saved)
-
-
 def _ambiguous(context: Context, left: Sequence[SessionReport]) -> Ambiguous:
     lines = "".join(f"\n{run_words(context, one)}" for one in left[:_SHOWN])
     return Ambiguous(
@@ -236,6 +251,7 @@ def recover(
     roll_back: bool = False,
     owner_pid: int | None = None,
     force: bool = False,
+    consent: Consent | None = None,
 ) -> RecoverReport:
     """Finish an interrupted restore; then continue the run that died, give it up, or only look.
 
@@ -245,26 +261,36 @@ def recover(
     ``roll_back`` takes an interrupted restore back; else it takes the files and the progress of the run
     that goes on back to the checkpoint (asked for together with ``continue``, it does both). ``force``
     does so although another session is at work (rule T14), and takes over from one that holds the workspace.
+    ``consent`` is told what is about to be taken back; what it raises leaves files and run as they are.
 
     Raises `Ambiguous` if several runs died and none is named, `Conflict` if the one that is named is
     not dead, or was settled by somebody else meanwhile.
     """
     if choice == "review":
-        found = choose(context, view, ref, choice=choice, force=force)
+        found = choose(context, view, ref, choice=choice, roll_back=roll_back, force=force)
         report = _report(context, view, found).replace(done="review")
-        return _previewed(context, view, found, report) if roll_back else report
+        if not roll_back or report.state == "interrupted" or (found.run is None and not found.named):
+            return report  # what it would do is known only once an interrupted restore is settled
+        return _planned_rollback(context, view, found, force=True).told(report)
     owner = context.processes.owner(owner_pid)
     if ref is not None:  # what cannot be meant is refused before anything is done
         choose(context, view, ref, choice=choice, roll_back=roll_back, force=force)
     settled = settle_restore(context, roll_back=roll_back)
     # What is rolled back is the restore; the run's files too if it is named, or if there was no restore.
     rewinds_files = roll_back and (settled.done is None or choice == "continue")
-    way = _Way(choice=choice, owner=owner, rewinds_files=rewinds_files, force=force)
-    report = resume_dead_run(context, view, ref, way=way, settled=settled)
+    way = _Way(
+        choice=choice,
+        owner=owner,
+        rewinds_files=rewinds_files,
+        force=force,
+        consent=consent,
+        settled=settled,
+    )
+    report = _resumed(context, view, ref, way)
     return report.replace(
         interrupted_restore=settled.done,
         outcomes=(*settled.left, *settled.outcomes, *report.outcomes),
-        parts=settled.parts,
+        parts=(*settled.parts, *report.parts),
     )
 
 
@@ -278,11 +304,11 @@ class _Way(Value):
     owner: Owner
     rewinds_files: bool
     force: bool
+    consent: Consent | None
+    settled: SettledRestore
 
 
-def resume_dead_run(
-    context: Context, view: View, ref: str | None, *, way: _Way, settled: SettledRestore
-) -> RecoverReport:
+def _resumed(context: Context, view: View, ref: str | None, way: _Way) -> RecoverReport:
     """Deal with the run that died as was chosen; with none, bring back the artifacts that are missing."""
     found = choose(
         context,
@@ -290,15 +316,15 @@ def resume_dead_run(
         ref,
         choice=way.choice,
         roll_back=way.rewinds_files,
-        strict=settled.done is None,
+        strict=way.settled.done is None,
         force=way.force,
     )
     if ref is None:
-        found = _with_position(context, found, target=settled.target)
+        found = _with_position(context, found, target=way.settled.target)
     if found.run is None and way.rewinds_files:
-        return _at_checkpoint(context, view, found, force=way.force)
+        return _at_checkpoint(context, view, found, way)
     if found.run is None:
-        return _reloaded(context, view, found, force=way.force).replace(done=settled.done)
+        return _reloaded(context, view, found, force=way.force).replace(done=way.settled.done)
     if way.choice == "fresh":
         return _with_conversation(context, _given_up(context, view, found, force=way.force))
     return _with_conversation(context, _continued(context, view, found, way))
@@ -337,24 +363,24 @@ def _continued(context: Context, view: View, found: Found, way: _Way) -> Recover
                 besides=was.id,
                 is_own=may_be_callers,
             )
-        back = None
+        change = tasks.released
         if way.rewinds_files:
-            target = _target_of(context, found)
+            back = _agreed_rollback(context, view, found, way)
+            change = partial(tasks.back_to, then=back.progress)
             left, was = was, _laid_down(context, was)
             try:
-                back = _taken_back(context, view, found.run, target=target, force=way.force)
+                restored = apply(context, view, back.plan)
             except BaseException:
                 _put_back(context, left)
                 raise
-            found = found.replace(checkpoint=target, returned=not found.named)
+            found = found.replace(checkpoint=back.target, returned=not found.named)
         anew = _taken_up(context, was, owner=way.owner)
-        change = tasks.released if back is None else back.change
         _settle(context, anew, was=was, change=change, replacing=replacing)
         if evicted is not None:
             abandon_steps(context, evicted.id)
     report = _report(context, view, found.replace(run=report_on(context, anew)))
     report = report.replace(done="continue", took_over=evicted)
-    return report if back is None else back.told(report)
+    return back.told(report, restored) if way.rewinds_files else report
 
 
 def _taken_up(context: Context, was: Session, *, owner: Owner) -> Session:
@@ -389,29 +415,76 @@ def _put_back(context: Context, was: Session) -> None:
         )
 
 
-class _Back(Value):
-    """Files that were taken back to a checkpoint, and what else that means."""
+class _Rollback(Value):
+    """What takes files and progress back to a checkpoint, and what else that means."""
 
     target: Checkpoint
-    report: RestoreReport
+    plan: RestorePlan
+    progress: Progress
     irreversible: tuple[Effect, ...]
-    edited: tuple[bytes, ...]
-    undone: tuple[str, ...]
+    edited: tuple[bytes, ...] = ()
+    undone: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()
 
-    def change(self, present: Progress) -> Progress:
-        """Return the progress that goes with the files."""
-        return tasks.back_to(present, self.target.manifest.progress)
-
-    def told(self, report: RecoverReport) -> RecoverReport:
-        """Return a report with what was taken back."""
+    def told(self, report: RecoverReport, restored: RestoreReport | None = None) -> RecoverReport:
+        """Return a report with what is, or was, taken back."""
+        if restored is not None:
+            report = report.replace(restored=restored, outcomes=restored.outcomes, parts=restored.parts)
         return report.replace(
-            restored=self.report,
             irreversible=self.irreversible,
-            outcomes=self.report.outcomes,
             rolled_back_to=self.target.id,
             edited=self.edited,
             undone_tasks=self.undone,
+            passed_over=self.passed_over,
         )
+
+
+def _agreed_rollback(context: Context, view: View, found: Found, way: _Way) -> _Rollback:
+    """Return what takes a run back, agreed to."""
+    back = _planned_rollback(context, view, found, force=way.force)
+    settled = {one.path for one in way.settled.outcomes}  # these lastgood itself has changed just now
+    back = back.replace(edited=tuple(path for path in back.edited if path not in settled))
+    if way.consent is not None:
+        seen = RecoverReport(
+            state=_state(context),
+            checkpoint=back.target,
+            session=found.run,
+            interrupted_restore=way.settled.done,
+        )
+        way.consent(back.told(seen, preview(context, view, back.plan)))
+    return back
+
+
+def _planned_rollback(context: Context, view: View, found: Found, *, force: bool) -> _Rollback:
+    """Return what takes files and progress back: together, by one journal.
+
+    Else a task would stay done whose files are gone, if it is killed in between.
+    """
+    run = found.run
+    if run is None:
+        target = _named_target(found)
+        plan = plan_restore(
+            context, view, RestoreRequest(target=target, scopes=("files", "progress"), force=force)
+        )
+        gone = irreversible(context, target)
+        return _Rollback(target=target, plan=plan, progress=target.manifest.progress, irreversible=gone)
+    from lastgood.sessions.rollback import passed_over
+
+    target = _target_of(context, found)
+    hit = () if found.named else passed_over(context, run.session, target)
+    then = _progress_at(context, target, run)
+    # Seen from within: its own task does not keep its files from coming back.
+    within = context.replace(session=run.id)
+    plan = plan_restore(within, view, RestoreRequest(target=target, scopes=("files",), force=force))
+    return _Rollback(
+        target=target,
+        plan=_with_progress(context, plan, run, then),
+        progress=then,
+        irreversible=irreversible(context, target),
+        edited=_edited(context, plan, since=last_sign(context, run)),
+        undone=tasks.done_since(run.progress, then),
+        passed_over=tuple(one.id for one in hit),
+    )
 
 
 def _target_of(context: Context, found: Found) -> Checkpoint:
@@ -428,35 +501,28 @@ def _target_of(context: Context, found: Found) -> Checkpoint:
     return target
 
 
-def _taken_back(
-    context: Context, view: View, run: SessionReport, *, target: Checkpoint, force: bool
-) -> _Back:
-    gone = irreversible(context, target)
-    request = RestoreRequest(target=target, scopes=("files",), force=force)
-    plan = plan_restore(context, view, request)
-    edited = _edited(context, plan, since=last_sign(context, run))
-    report = apply(context, view, plan)
-    return _Back(
-        target=target,
-        report=report,
-        irreversible=gone,
-        edited=edited,
-        undone=tasks.done_since(run.progress, target.manifest.progress),
-    )
+def _progress_at(context: Context, target: Checkpoint, run: SessionReport) -> Progress:
+    """Return how far a run had come at a checkpoint, which may be another's: what its own one before says."""
+    for facts in context.catalogue.history(context.key, start=target.id):
+        one = context.catalogue.get(facts.id)
+        if one is not None and one.session == run.id and one.progress_sound:
+            return _known_at(context, one)
+    return Progress()
 
 
-def _previewed(context: Context, view: View, found: Found, report: RecoverReport) -> RecoverReport:
-    """Return a report with what a rollback would do."""
-    if found.run is None:
-        return report
-    target = _target_of(context, found)
-    plan = plan_restore(context, view, RestoreRequest(target=target, scopes=("files",), force=True))
-    return report.replace(
-        rolled_back_to=target.id,
-        edited=_edited(context, plan, since=last_sign(context, found.run)),
-        undone_tasks=tasks.done_since(found.run.progress, target.manifest.progress),
-        irreversible=irreversible(context, target),
-    )
+def _known_at(context: Context, checkpoint: Checkpoint) -> Progress:
+    """Return the progress of a checkpoint; lists that cannot be read, as the record in force tells."""
+    manifest = checkpoint.manifest
+    present = context.work.progress(manifest.session or manifest.workspace_key)
+    return tasks.as_known(manifest.progress, present=present, at=manifest.created_at)
+
+
+def _with_progress(context: Context, plan: RestorePlan, run: SessionReport, then: Progress) -> RestorePlan:
+    """Return a plan of files that takes the progress of a run back too."""
+    from lastgood.restore.parts.progress import change_to
+
+    part = change_to(context, run.id, tasks.back_to(context.work.progress(run.id), then))
+    return plan if part is None else with_id(plan.replace(scopes=("files", "progress"), parts=(part,)))
 
 
 def _edited(context: Context, plan: RestorePlan, *, since: int) -> tuple[bytes, ...]:
@@ -472,20 +538,19 @@ def _changed_at(path: bytes) -> int:
         return 0
 
 
-def _at_checkpoint(context: Context, view: View, found: Found, *, force: bool) -> RecoverReport:
+def _at_checkpoint(context: Context, view: View, found: Found, way: _Way) -> RecoverReport:
     """Take files and progress to the checkpoint that was named, where no run waits."""
-    target = found.checkpoint
-    if target is None or not found.named:
+    back = _agreed_rollback(context, view, found, way)
+    return back.told(_report(context, view, found), apply(context, view, back.plan))
+
+
+def _named_target(found: Found) -> Checkpoint:
+    if found.checkpoint is None or not found.named:
         raise NotFound(
             "no run waits to be recovered, and no restore was interrupted: there is nothing to take back",
             hint="go back to a checkpoint: lastgood restore REF\ntake the last restore back: lastgood undo",
         )
-    gone = irreversible(context, target)
-    request = RestoreRequest(target=target, scopes=("files", "progress"), force=force)
-    restored = restore(context, view, request)
-    return _report(context, view, found).replace(
-        restored=restored, outcomes=restored.outcomes, irreversible=gone, rolled_back_to=target.id
-    )
+    return found.checkpoint
 
 
 def _given_up(context: Context, view: View, found: Found, *, force: bool) -> RecoverReport:
@@ -495,7 +560,8 @@ def _given_up(context: Context, view: View, found: Found, *, force: bool) -> Rec
         was = _still_left(context, found.run, force=force)
         ended = was.replace(state="ended", ended_at=context.clock.now(), ended_by="fresh")
         _settle(context, ended, was=was, change=tasks.released)
-    told = _report(context, view, found.replace(run=report_on(context, ended)))
+    run = report_on(context, ended).replace(words=run_command(context, ended))
+    told = _report(context, view, found.replace(run=run))
     return told.replace(done="fresh")
 
 
@@ -532,7 +598,7 @@ def _is_held(context: Context, session: Session) -> bool:
 
 def _beside(context: Context, living: Session, dead: Session) -> Conflict:
     return Conflict(
-        f"{dead.id} cannot go on beside {living.id}, which is held by {holder(living)}",
+        f"{dead.id} cannot go on beside {living.id}: {holding(context, living)}",
         hint=f"{way_to_end(context, living)}\nor take over from it: --force",
         details={"sessions": [living.id]},
     )
@@ -545,7 +611,7 @@ def _report(context: Context, view: View, found: Found) -> RecoverReport:
     if run is not None:
         progress = run.progress
     elif checkpoint is not None:
-        progress = checkpoint.manifest.progress
+        progress = _known_at(context, checkpoint)
         if found.returned:  # files may have come back without it
             progress = present if not (present := current_work(context).progress).empty else progress
     interrupted = context.journal.read() is not None
@@ -558,7 +624,9 @@ def _report(context: Context, view: View, found: Found) -> RecoverReport:
         progress=progress,
         unknown_effects=_unknown(context, run),
         live_processes=() if run is None else tuple(context.processes.marked(run.id)),
-        git_matches=None if checkpoint is None or checkpoint.git is None else moved is None,
+        git_matches=None
+        if checkpoint is None or checkpoint.git is None
+        else moved is None or moved.from_ == moved.to,
         head_moved=moved,
         drift=None if checkpoint is None or interrupted else drift_since(context, view, checkpoint),
         artifacts=tuple(_artifact(context, path) for path in progress.position.artifacts),
@@ -646,7 +714,7 @@ def _moved_to(context: Context, checkpoint: Checkpoint) -> Progress:
     position = checkpoint.manifest.progress.position
     present = current_work(context).progress
     if position.empty or position == present.position:
-        return checkpoint.manifest.progress if present.empty else present
+        return _known_at(context, checkpoint) if present.empty else present
     return ProgressOwner(context).change(lambda found: found.replace(position=position))[1]
 
 

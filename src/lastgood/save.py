@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.conversation.capture import GivenConversation
-    from lastgood.model.checkpoint import Kind, Moment
+    from lastgood.literals import Kind, Moment
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.session import Session
 
 
@@ -27,11 +28,16 @@ def save(
     context: Context,
     draft: Draft,
     *,
-    allow_empty: bool = False,
+    allow_empty: bool | None = None,
     budget: float | None = None,
     given: GivenConversation | None = None,
 ) -> SaveReport:
-    """Make a checkpoint of the workspace, unless nothing changed (rule S10)."""
+    """Make a checkpoint of the workspace, unless nothing changed (rule S10).
+
+    ``allow_empty`` is whether one of an unchanged workspace is made; None leaves that to the draft.
+    """
+    if allow_empty is None:
+        allow_empty = _says_something(draft)
     _check(draft)
     if given is not None:
         from lastgood.conversation.capture import probe
@@ -41,7 +47,7 @@ def save(
         SaveTransaction(context) as saving,
         WorkspaceSnapshot(saving, budget=budget, given=given) as snapshot,
     ):
-        same = None if allow_empty or _says_something(draft) else snapshot.unchanged()
+        same = None if allow_empty else snapshot.unchanged()
         if same is None:
             report = snapshot.keep(saving, draft)
         else:
@@ -88,7 +94,7 @@ def _check(draft: Draft) -> None:
 
 def _says_something(draft: Draft) -> bool:
     if draft.kind == "manual":
-        return bool(draft.name or draft.metadata or draft.pinned)
+        return bool(draft.message or draft.name or draft.metadata or draft.pinned)
     return draft.kind not in AUTOMATIC_KINDS
 
 
@@ -106,9 +112,12 @@ def mark(
     task: str | None = None,
     moment: Moment | None = None,
     metadata: Mapping[str, str] | None = None,
+    replaces: Checkpoint | None = None,
 ) -> SaveReport | None:
     """Make a checkpoint of a moment; None if the settings want none of its kind."""
     if not context.settings.auto.wants(_FOLLOWS.get(kind, kind)):
         return None
-    draft = Draft(kind=kind, message=message, task=task, moment=moment, metadata=metadata or {})
+    draft = Draft(
+        kind=kind, message=message, task=task, moment=moment, metadata=metadata or {}, replaces=replaces
+    )
     return save(context, draft)

@@ -7,10 +7,9 @@ from lastgood.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Literal
 
-    Durability = Literal["full", "fast"]
-    Scope = Literal["files", "conversation", "progress", "git"]
+    from lastgood.literals import Durability, Scope
+
 
 MEBIBYTE = 1 << 20
 GIBIBYTE = 1 << 30

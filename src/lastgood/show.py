@@ -14,18 +14,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lastgood.context import Context
-    from lastgood.model.checkpoint import Checkpoint, ConversationForm
-    from lastgood.model.tree import TreeId
+    from lastgood.literals import ConversationForm
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.tree import Entry, TreeId
     from lastgood.view import View
 
 
-def entries(context: Context, view: View, checkpoint: Checkpoint) -> tuple[ListedEntry, ...]:
+def entries(
+    context: Context, view: View, checkpoint: Checkpoint, *, folder: bytes | None
+) -> tuple[ListedEntry, ...]:
     """Return every path of a checkpoint, sorted by bytes; directories have the size 0.
 
-    What is damaged is marked as lost, and hides nothing else; `Damaged` if not even the top can be read.
+    Of one ``folder`` only what lies directly in it, nothing if there is none. What is damaged is marked as
+    lost, and hides nothing else; `Damaged` if not even the top can be read.
     """
     with context.locks.share_store(wait=context.wait):
-        found = list(_walk(context, view.tree(checkpoint).root))
+        tree = view.tree(checkpoint)
+        if folder is None:
+            found = list(_walk(context, tree.root))
+        else:
+            found = [_listed(context, folder, entry) for entry in tree.at(folder) or ()]
     return tuple(sorted(found, key=lambda entry: entry.path))
 
 
@@ -33,18 +41,31 @@ def _walk(context: Context, root: TreeId) -> Iterator[ListedEntry]:
     waiting = [(b"", entry) for entry in context.engine.directory(root)]
     while waiting:
         above, entry = waiting.pop()
-        path = join(above, entry.name)
-        size, lost = 0, False
+        listed = _listed(context, above, entry)
+        if entry.kind == DIRECTORY:
+            try:
+                waiting += [(listed.path, below) for below in context.engine.directory(entry.tree_id)]
+            except Damaged:
+                listed = listed.replace(lost=True)
+        yield listed
+
+
+def _listed(context: Context, above: bytes, entry: Entry) -> ListedEntry:
+    """Return one entry of a directory; of a file also its size, if that is not lost."""
+    size, lost = 0, False
+    if entry.kind != DIRECTORY:
         try:
-            if entry.kind == DIRECTORY:
-                waiting += [(path, below) for below in context.engine.directory(entry.tree_id)]
-            else:
-                size = context.engine.blob_size(entry.oid)
+            size = context.engine.blob_size(entry.oid)
         except Damaged:
             lost = True
-        yield ListedEntry(
-            path=path, mode=entry.mode, kind=entry.kind, size=size, oid=entry.oid.hex(), lost=lost
-        )
+    return ListedEntry(
+        path=join(above, entry.name),
+        mode=entry.mode,
+        kind=entry.kind,
+        size=size,
+        oid=entry.oid.hex(),
+        lost=lost,
+    )
 
 
 def content(context: Context, view: View, checkpoint: Checkpoint, *, path: bytes, private: bool) -> bytes:
@@ -107,6 +128,6 @@ def _message(form: ConversationForm, line: bytes) -> dict[str, object]:
     record = parsed(line)
     if record is None:
         return {"line": to_text(line.rstrip(b"\r\n"))}
-    if form not in {"claude-code", "codex", "gemini-cli"}:
+    if form in {"messages", "lines"}:
         return record
     return dict(message_in(form, record) or {})

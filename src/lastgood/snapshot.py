@@ -91,7 +91,8 @@ def holding_notes(manifest: Manifest, before: Manifest | None) -> tuple[HealthNo
     """Return a note each: rules leave most out; files and repositories that the one ``before`` had not."""
     notes = []
     if is_mostly_ignored(manifest):
-        shown = _named([path for path in manifest.ignored_paths if not is_expected(path)])
+        unnamed = manifest.ignored - len(manifest.ignored_paths)
+        shown = _named([path for path in manifest.ignored_paths if not is_expected(path)], beside=unnamed)
         held = f"{manifest.files:,} file{'' if manifest.files == 1 else 's'}"
         notes.append(
             HealthNote(
@@ -135,9 +136,11 @@ def is_mostly_ignored(manifest: Manifest) -> bool:
     return manifest.ignored - expected > manifest.files
 
 
-def _named(paths: Sequence[bytes]) -> str:
+def _named(paths: Sequence[bytes], *, beside: int = 0) -> str:
+    """Return the first of some paths in words, and how many more there are with those ``beside``."""
     shown = ", ".join(printable(to_text(path)) for path in paths[:_NAMED])
-    return f"{shown} and {len(paths) - _NAMED} more" if len(paths) > _NAMED else shown
+    more = max(0, len(paths) - _NAMED) + beside
+    return f"{shown} and {more:,} more" if more else shown
 
 
 def _nested(manifest: Manifest | None) -> tuple[bytes, ...]:
@@ -192,7 +195,7 @@ class WorkspaceSnapshot:
         self._fresh = fresh
         self._started = context.clock.monotonic()
         self._facts = context.catalogue.latest_facts(context.key)
-        self._generation = transaction.generation(None if self._facts is None else self._facts.newest)
+        self._generation = transaction.generation(self._facts)
         self.standing = current_work(context)
         self._writer = transaction.writer()
         self._empty = self._writer.stored_bytes
@@ -271,13 +274,17 @@ class WorkspaceSnapshot:
         since = None if before is None else before.id
         spoken = self._spoken()
         counted, changes = self._changes(before)
+        previous = since
+        if draft.replaces is not None and self._is_same(before, draft.replaces):
+            origin = self._before(draft.replaces)
+            previous, counted = None if origin is None else origin.id, self._changes(origin)[0]
         status = git_snapshot(self.context, self.scan, writer=self._writer, since=since, changes=changes)
         checkpoint = saving.add(
             draft,
             scan=self.scan.result,
             writer=self._writer,
             changes=counted,
-            previous=since,
+            previous=previous,
             holdings=Holdings(
                 standing=self.standing,
                 conversation=None if spoken is None else spoken.conversation,
@@ -297,6 +304,17 @@ class WorkspaceSnapshot:
             new_gaps=self._new_gaps(before),
             notes=(*self.notes, *git_notes(status), *self._unheld_notes(checkpoint)),
         )
+
+    def _is_same(self, facts: CheckpointFacts | None, checkpoint: Checkpoint) -> bool:
+        """Tell whether facts are those of a checkpoint, which holds just the files that were scanned."""
+        return facts is not None and facts.id == checkpoint.id and _tree(facts) == self.scan.result.tree
+
+    def _before(self, checkpoint: Checkpoint) -> CheckpointFacts | None:
+        """Return where the workspace stood before a checkpoint."""
+        before = checkpoint.manifest.previous
+        if before is None:
+            return None
+        return next(iter(self.context.catalogue.history(self.context.key, start=before, limit=1)), None)
 
     def _unheld_notes(self, checkpoint: Checkpoint) -> tuple[HealthNote, ...]:
         """Return what is to be said of what is held privately, or not held, that was not so before."""
@@ -357,7 +375,7 @@ class WorkspaceSnapshot:
         ):
             return None
         found = self.context.catalogue.get(facts.id)
-        if found is None or found.damaged is not None:
+        if found is None or found.damaged is not None or found.deleted_at is not None:
             return None
         if self.context.engine.missing((bytes.fromhex(found.commit),)):
             return None
@@ -382,6 +400,8 @@ class WorkspaceSnapshot:
 
     def _says_the_same(self, checkpoint: Checkpoint) -> bool:
         """Tell whether the conversation is the checkpoint's; where none is known of, nothing changed."""
+        if self._given is not None and not self._given.alone:
+            return True
         spoken = self._spoken()
         if spoken is None or spoken.conversation is None:
             return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lastgood.catalogue import Query
 from lastgood.conversation.capture import transcript_notes
 from lastgood.errors import Busy, Damaged
 from lastgood.lease import current_session, left_elsewhere, living_sessions, unfinished
@@ -17,8 +16,8 @@ from lastgood.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.context import Context
+    from lastgood.literals import State
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.report import State
     from lastgood.model.tree import Change, Counts
     from lastgood.view import View
 
@@ -55,10 +54,12 @@ def status(context: Context, view: View) -> StatusReport:
         ignored_count=None if look is None else look.ignored_count,
         gaps=() if at is None else at.gaps,
         durability=context.settings.durability,
-        checkpoints=context.catalogue.count(context.key),
+        checkpoints=(checkpoints := context.catalogue.count(context.key)),
+        guards=checkpoints - context.catalogue.count(context.key, guards=False),
         store_parts=context.measure(),
         health=(
             *notes,
+            *_place_notes(context, view, at),
             *left,
             *busy,
             *context.remarks,
@@ -149,6 +150,33 @@ def _left_over(context: Context) -> tuple[HealthNote, ...]:
     )
 
 
+def _place_notes(context: Context, view: View, at: Checkpoint | None) -> tuple[HealthNote, ...]:
+    """Return what is to be said where the workspace only counts as standing at its newest checkpoint."""
+    fault = context.catalogue.place_fault(context.key)
+    if fault is None:
+        return ()
+    if at is None:
+        nothing = view.nothing_left()
+        return (HealthNote(code="place-deleted", message=nothing.message, hint=nothing.hint),)
+    if fault == "lost":
+        return (
+            HealthNote(
+                code="place-lost",
+                message="where this workspace stands is not known any more: its checkpoint was freed, or the"
+                " catalogue was damaged. The newest counts until the next save or restore",
+                hint="find the checkpoint whose files it has: lastgood verify --repair",
+            ),
+        )
+    return (
+        HealthNote(
+            code="place-deleted",
+            message="the checkpoint at which this workspace stood, and all before it, are deleted: the newest"
+            " one counts until the next save or restore",
+            hint="bring it back: lastgood undo\nor keep what is here now: lastgood save",
+        ),
+    )
+
+
 def _is_under_way(context: Context) -> bool:
     """Tell whether somebody holds the workspace alone: then the journal is that of a restore that runs."""
     try:
@@ -168,13 +196,12 @@ def _health(context: Context) -> list[HealthNote]:
                 hint='set durability = "full" in the user\'s configuration',
             )
         )
-    every = context.catalogue.find(Query(workspace_key=context.key, brief=True))
-    damaged = [one for one in every if one.damaged]
+    damaged = context.catalogue.count_damaged(context.key)
     if damaged:
         notes.append(
             HealthNote(
                 code="damaged-checkpoints",
-                message=f"{len(damaged)} checkpoint(s) of this workspace are damaged",
+                message=f"{damaged} checkpoint(s) of this workspace are damaged",
                 hint="lastgood verify",
             )
         )

@@ -57,11 +57,13 @@ def _digest(content: bytes) -> str:
 
 def check_owner(path: bytes) -> None:
     """Refuse a store that another user owns, planted, or could replace (`Unsafe`); absent is fine."""
+    link = None
     try:
         link = os.lstat(path)
         found = os.stat(path)
     except FileNotFoundError:
-        if os.path.lexists(path):
+        # It is not looked at once more: another process may just be making it.
+        if link is not None and stat.S_ISLNK(link.st_mode):
             raise _unsafe(path, "is a link to nothing") from None
         _check_parent(path, _nearest(os.path.dirname(os.path.abspath(path))))
         return

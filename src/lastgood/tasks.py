@@ -6,8 +6,8 @@ it, the steps that its attempts were recorded as, checkpoints and restores.
 
 from __future__ import annotations
 
-from lastgood.errors import Conflict, Invalid
-from lastgood.model.session import Features, Progress, Task
+from lastgood.errors import Conflict, Damaged, Invalid
+from lastgood.model.session import Features, Progress, Task, long_list, readable
 from lastgood.paths import printable
 from lastgood.value import Value
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Literal
 
+    from lastgood.literals import TaskState
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.run import PlannedTask
-    from lastgood.model.session import Effect, TaskState
+    from lastgood.model.session import Effect
 
     # Nothing to do; an attempt; its check alone, since the command has ended well; a person's word.
     Way = Literal["done", "attempt", "check", "ask"]
@@ -58,10 +59,16 @@ def check_text(text: str, *, what: str) -> str:
 
 def task(progress: Progress, id: str) -> Task | None:
     """Return a task by its id, None if nobody named it yet."""
-    for one in progress.tasks:
-        if one.id == id:
-            return one
-    return None
+    place = _place(progress.tasks, id)
+    return None if place is None else progress.tasks[place]
+
+
+def told_of(progress: Progress, id: str) -> Task | None:
+    """Return what an old record tells of a task; None too where what it tells cannot be read."""
+    try:
+        return task(progress, id)
+    except Damaged:
+        return None
 
 
 def start_task(progress: Progress, id: str, *, at: int) -> Progress:
@@ -109,7 +116,7 @@ def skip_task(progress: Progress, id: str, *, at: int) -> Progress:
 def start_feature(progress: Progress, id: str) -> Progress:
     """Make a feature the one being built; a complete one is no longer complete."""
     check_id(id, what="a feature")
-    completed = tuple(one for one in progress.features.completed if one != id)
+    completed = _without(progress.features.completed, id)
     return progress.replace(features=Features(current=id, completed=completed))
 
 
@@ -118,15 +125,24 @@ def finish_feature(progress: Progress, id: str) -> Progress:
     check_id(id, what="a feature")
     features = progress.features
     if features.current != id:
-        if id in features.completed:
+        if _without(features.completed, id) is not features.completed:
             return progress
         raise Conflict(
             f"feature {id} cannot be done: {_instead('feature', features.current)}",
             hint=f"start it first: lastgood feature start {id}",
             details={"feature": id, "current": features.current},
         )
-    completed = tuple(one for one in features.completed if one != id)
-    return progress.replace(features=Features(current=None, completed=(*completed, id)))
+    completed = _without(features.completed, id)
+    long = long_list(completed)
+    with_it = (*completed, id) if long is None else long.with_item(long.size, id)
+    return progress.replace(features=Features(current=None, completed=with_it))
+
+
+def _without(ids: Sequence[str], id: str) -> Sequence[str]:
+    """Return ids without one of them; the very same if it is not among them."""
+    long = long_list(ids)
+    is_there = id in ids if long is None else long.place(id) is not None
+    return tuple(one for one in ids if one != id) if is_there else ids
 
 
 def start_sprint(progress: Progress, id: str) -> Progress:
@@ -188,16 +204,26 @@ def with_task(progress: Progress, changed: Task) -> Progress:
 
     The other tasks stay the very same: what is known of them need not be found out anew.
     """
-    tasks, ids = progress.tasks, [one.id for one in progress.tasks]
-    if changed.id in ids:
-        at = ids.index(changed.id)
-        return progress.replace(tasks=(*tasks[:at], changed, *tasks[at + 1 :]))
-    if len(tasks) >= TASKS_LIMIT:
+    tasks = progress.tasks
+    place = _place(tasks, changed.id)
+    if place is None and len(tasks) >= TASKS_LIMIT:
         raise Invalid(
             f"there are {TASKS_LIMIT} tasks already: no more can be recorded",
             hint="give work of its own a session of its own: lastgood session start",
         )
-    return progress.replace(tasks=(*tasks, changed))
+    at = len(tasks) if place is None else place
+    long = long_list(tasks)
+    if long is not None:
+        return progress.replace(tasks=long.with_item(at, changed))
+    return progress.replace(tasks=(*tasks[:at], changed, *tasks[at + 1 :]))
+
+
+def _place(tasks: Sequence[Task], id: str) -> int | None:
+    """Return where a task is among others."""
+    long = long_list(tasks)
+    if long is not None:
+        return long.place(id)
+    return next((place for place, one in enumerate(tasks) if one.id == id), None)
 
 
 def _why(before: Task | None) -> str:
@@ -359,6 +385,26 @@ def back_to(present: Progress, then: Progress) -> Progress:
     tasks = [_tried(task, now.get(task.id)) for task in released(then).tasks]
     tasks += [Task(id=task.id, attempts=task.attempts) for task in present.tasks if task.id not in known]
     return then.replace(goal=then.goal or present.goal, tasks=tuple(tasks))
+
+
+def as_known(then: Progress, *, present: Progress, at: int) -> Progress:
+    """Return the progress of an earlier moment; lists that cannot be read, as the present one tells of them.
+
+    A task that had not ended by then counts as one that waits: to do it again is the lesser harm.
+    """
+    features = then.features
+    if readable(features.completed) is None:
+        completed = tuple(present.features.completed)[: len(features.completed)]
+        then = then.replace(features=features.replace(completed=completed))
+    if readable(then.tasks) is not None:
+        return then
+    known = tuple(present.tasks)[: len(then.tasks)]
+    return then.replace(tasks=tuple(_as_of(task, at) for task in known))
+
+
+def _as_of(task: Task, at: int) -> Task:
+    ended = task.ended_at is not None and task.ended_at <= at
+    return task if ended else Task(id=task.id, attempts=task.attempts)
 
 
 def unfinished_attempt(progress: Progress, steps: Sequence[Effect]) -> Effect | None:

@@ -6,6 +6,7 @@ from lastgood.errors import Busy, Storage
 from lastgood.ids import checkpoint_id, operation_id
 from lastgood.model import checkpoint
 from lastgood.model.checkpoint import Actor, Checkpoint, Manifest, Metrics, TreeRef
+from lastgood.model.session import in_parts, lists_in_parts
 from lastgood.model.tree import TreeId
 from lastgood.value import Value
 
@@ -16,14 +17,15 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from lastgood.catalogue import CheckpointFacts
+    from lastgood.catalogue import LatestFacts
     from lastgood.context import CatalogueMaintainer, CatalogueWriter, Context, Writers
     from lastgood.engine import EngineMaintainer, ObjectWriter
     from lastgood.host import ScanResult, SharedHold
     from lastgood.ledger import Ledgers
-    from lastgood.model.checkpoint import Conversation, GitState, Kind, Moment
-    from lastgood.model.operation import Operation, OperationType, Part, Step
-    from lastgood.model.session import CurrentWork
+    from lastgood.literals import Kind, Moment, OperationType
+    from lastgood.model.checkpoint import Conversation, GitState
+    from lastgood.model.operation import Operation, Part, Step
+    from lastgood.model.session import CurrentWork, Progress
     from lastgood.model.tree import Counts
     from lastgood.worktree import Applier, JournalFile, ProjectGit, Transcripts
 
@@ -36,6 +38,8 @@ class Draft(Value):
     """What the caller says about a checkpoint that is about to be made.
 
     ``task`` is the task that it is for, ``moment`` whether it comes before or after that (or a turn).
+    ``replaces`` is one whose place it takes if the workspace stands there, with the same files: it follows
+    what that followed.
     """
 
     kind: Kind = "manual"
@@ -47,6 +51,7 @@ class Draft(Value):
     task: str | None = None
     moment: Moment | None = None
     tokens: int | None = None
+    replaces: Checkpoint | None = None
 
 
 class Holdings(Value):
@@ -172,7 +177,7 @@ class ReadTransaction(Transaction):
         """Begin a pack that takes no room on the disk and becomes nothing."""
         return self._writers.engine_of().writer(kept=False)
 
-    def generation(self, newest: CheckpointFacts | None) -> str:  # noqa: ARG002 - what a look finds is not stored
+    def generation(self, facts: LatestFacts | None) -> str:  # noqa: ARG002 - what a look finds is not stored
         """Return the generation of which a scan cache proves what is looked at, stored or not."""
         return self.context.catalogue.generation()
 
@@ -184,11 +189,16 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         """Begin a pack."""
         return self._writers.engine_of().writer()
 
-    def generation(self, newest: CheckpointFacts | None) -> str:
-        """Return the engine's generation: a new one, of no scan cache, if even the newest tree is lost."""
-        if newest is not None and self.context.engine.missing((bytes.fromhex(newest.tree),)):
+    def generation(self, facts: LatestFacts | None) -> str:
+        """Return the engine's generation: a new one, of no scan cache, if a tree that counts is lost.
+
+        Those that count are the newest and the one at which the workspace stands.
+        """
+        counting = () if facts is None else (facts.newest, facts.at)
+        trees = {bytes.fromhex(one.tree) for one in counting if one is not None}
+        if self.context.engine.missing(trees):
             self.catalogue.set_generation(self.context.clock.random().hex())
-        return super().generation(newest)
+        return super().generation(facts)
 
     def add(
         self,
@@ -207,6 +217,8 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         Raises `Storage` when the disk is full or the checkpoint alone exceeds the store's limit.
         """
         context = self.context
+        progress = in_parts(holdings.standing.progress)
+        lists = {name: items.store(writer) for name, items in lists_in_parts(progress).items()}
         self._bounded(writer.stored_bytes)
         # Else each attempt on a full disk would leave a pack that no row names.
         self.catalogue.demand_room(beside=min(writer.stored_bytes, _UNWRITTEN_BYTES))
@@ -219,6 +231,7 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             forced=forced,
             metrics=metrics,
             holdings=holdings,
+            progress=progress,
         )
         spoken = manifest.conversation
         commit = writer.checkpoint(
@@ -228,6 +241,7 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             state=holdings.state,
             created_at=manifest.created_at,
             conversation=None if spoken is None else TreeId(tree=bytes.fromhex(spoken.tree)),
+            progress=lists,
         )
         writer.publish(durable=context.settings.durability == "full")
         self._introduce()
@@ -263,6 +277,7 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         forced: tuple[bytes, ...],
         metrics: Metrics,
         holdings: Holdings,
+        progress: Progress,
     ) -> Manifest:
         context, standing = self.context, holdings.standing
         return Manifest(
@@ -292,7 +307,7 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             session=None if standing.session is None else standing.session.id,
             task=draft.task,
             moment=draft.moment,
-            progress=standing.progress,
+            progress=progress,
             conversation=holdings.conversation,
             state={name: oid.hex() for name, oid in holdings.state.items()},
             ignored_paths=holdings.ignored_paths,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.catalogue import Query
-from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Unsupported
+from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Unsupported, Usage
 from lastgood.ids import short
 from lastgood.lease import current_session
 from lastgood.model.operation import RestorePlan, Step
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from lastgood.context import Context
+    from lastgood.literals import Direction, OperationType
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Merged, Operation, OperationType, Part, PartOutcome
+    from lastgood.model.operation import Merged, Operation, Part, PartOutcome
 
     # What becomes of changes since: by default they refuse it, forced they go, merged they stay.
     Way = Literal["force", "merge"]
@@ -47,8 +48,17 @@ _FORCE = (
     "to {type} all the same (the present state is saved first): lastgood {type} --force"
     "\nor keep what changed: lastgood {type} --merge"
 )
+_FORCE_PROGRESS = (
+    "to {type} the files alone, and keep the progress as it is: lastgood {type} --merge"
+    "\nor both, the progress too (the present state is saved first): lastgood {type} --force"
+)
+_LEAVE = "to {type} all the rest, and leave that as it is: lastgood {type} --merge"
 _SHOWN = 3
 _LIST = "see what was done: lastgood undo --list"
+_NO_RESTORE = (
+    "undo takes back a restore, a delete or a prune; what became of the files since: lastgood diff"
+    "\nto bring them back as they were at the last checkpoint: lastgood restore @"
+)
 
 
 class _UndoRequest(Value):
@@ -144,11 +154,13 @@ def _without_others(
 def _parts(context: Context, request: _UndoRequest) -> tuple[tuple[Part, ...], tuple[PartOutcome, ...]]:
     if request.way is not None:
         return parts.parts_possible(context, request.parts, forced=request.way == "force")
-    try:
-        parts.refuse(context, request.parts)
-    except (Conflict, Damaged, NotFound, Unsafe, Unsupported) as error:
-        hint = _FORCE.format(type=request.type)
-        raise type(error)(error.message, hint=hint, details=error.details) from error
+    for part in request.parts:
+        try:
+            parts.refuse(context, (part,))
+        except (Conflict, Damaged, NotFound, Unsafe, Unsupported) as error:
+            hint = (_FORCE_PROGRESS if part.scope == "progress" else _LEAVE).format(type=request.type)
+            message = f"{error.message}, so nothing was {request.type}ne"
+            raise type(error)(message, hint=hint, details=error.details) from error
     return request.parts, ()
 
 
@@ -291,6 +303,11 @@ def to_redo(operations: Sequence[Operation], *, session: str | None = None) -> O
 
     A new operation ends the line of those undone before it. Within a session its own count alone.
     """
+    return next(iter(redo_line(operations, session=session)), None)
+
+
+def redo_line(operations: Sequence[Operation], *, session: str | None = None) -> list[Operation]:
+    """Return the operations that `redo` brings again, in its order."""
     line: list[str] = []
     own = {one.id for one in operations if session in {None, one.session}}
     for one in reversed(operations):
@@ -303,7 +320,7 @@ def to_redo(operations: Sequence[Operation], *, session: str | None = None) -> O
         elif one.of in line:
             line.remove(one.of)
     undone = {one.id: one for one in operations if one.undone}
-    return next((undone[id] for id in reversed(line) if id in undone), None)
+    return [undone[id] for id in reversed(line) if id in undone]
 
 
 def before_turn(checkpoints: Sequence[Checkpoint], *, turns: int, returned: bool) -> Checkpoint | None:
@@ -362,13 +379,38 @@ def redo(context: Context, *, way: Way | None = None) -> UndoReport:
         return _undo_or_redo(restoring, to_redo(operations, session=_inside(context)), type="redo", way=way)
 
 
+def within_reach(context: Context, type: Direction) -> tuple[Operation, ...]:
+    """Return what `undo` or `redo` would take one after the other, as far as what they need is kept.
+
+    A delete whose checkpoints were freed is passed over; what a restore would need and is gone ends it.
+    """
+    session = _inside(context)
+    if type not in {"undo", "redo"}:
+        raise Usage(f"nothing can be {printable(str(type))}", hint="say `undo` or `redo`")
+    if type == "undo":
+        found = (one for one in _newest_first(context) if not _is_freed(context, one))
+        line = [one for one in found if to_undo((one,), session=session)]
+    else:
+        line = redo_line(context.catalogue.operations(context.key), session=session)
+    end = next((place for place, one in enumerate(line) if _is_lost(context, one, type=type)), len(line))
+    return tuple(line[:end])
+
+
+def _is_lost(context: Context, operation: Operation, *, type: Direction) -> bool:
+    """Tell whether what a restore's way back, or forth again, needs went with its checkpoint."""
+    source = operation.guard if type == "undo" else operation.target
+    if operation.type in _DELETIONS or source is None or context.catalogue.get(source) is not None:
+        return False
+    steps = inverse(operation.steps) if type == "undo" else operation.steps
+    wanted = [step.want.oid for step in steps if step.want and step.want.kind != DIRECTORY]
+    return bool(context.engine.missing(wanted))
+
+
 def _undo_or_redo(
     restoring: RestoreTransaction, found: Operation | None, *, type: Literal["undo", "redo"], way: Way | None
 ) -> UndoReport:
     if found is None:
-        session = _inside(restoring.context)
-        where = "" if session is None else f" in session {session}"
-        raise NotFound(f"there is nothing to {type}{where}", hint=_LIST)
+        raise _nothing(restoring.context, type)
     back = type == "undo"
     if found.type in _DELETIONS:
         return _deletion(restoring, found, undone=back)
@@ -383,6 +425,16 @@ def _undo_or_redo(
             source=found.guard if back else found.target,
         ),
     )
+
+
+def _nothing(context: Context, type: Direction) -> NotFound:
+    """Return what is said where there is nothing to undo or redo; outside a session there may be."""
+    session = _inside(context)
+    if session is None:
+        return NotFound(f"there is nothing to {type}", hint=_NO_RESTORE if type == "undo" else _LIST)
+    beyond = within_reach(context.replace(session=None), type)
+    hint = f"what was done outside it: env -u LASTGOOD_SESSION lastgood {type}\n" if beyond else ""
+    return NotFound(f"there is nothing to {type} in session {session}", hint=hint + _LIST)
 
 
 def _inside(context: Context) -> str | None:

@@ -9,26 +9,17 @@ from __future__ import annotations
 
 from _operator import attrgetter
 
-__all__ = ["Alias", "Generic", "Value", "cast", "defaults", "setters"]
+__all__ = ["Alias", "Generic", "Value", "cast", "defaults", "fields", "setters"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Generic, Never, Self, TypeAlias, TypeVar, cast, dataclass_transform
 
-    T_co = TypeVar("T_co", covariant=True)
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema, SchemaSerializer
 
-    # What a field is beside its type: by these names its JSON is made (`lastgood.model.canonical`,
-    # `lastgood.documents`). Times are in nanoseconds since the epoch.
-    Timestamp: TypeAlias = int
-    # Text of people or programs; what in it is not UTF-8 is shown as replacement characters.
-    Text: TypeAlias = str
-    # A name of the system, in which lone surrogates stand for bytes; shown as those bytes.
-    OsText: TypeAlias = str
-    OsValue: TypeAlias = object
-    # Bytes that are neither a path nor a patch: in hex, and as base64.
-    ObjectId: TypeAlias = bytes
-    Binary: TypeAlias = bytes
+    T_co = TypeVar("T_co", covariant=True)
 
     class Alias(Generic[T_co]):
         """Another name for a field of a field, or for a field."""
@@ -73,6 +64,18 @@ else:
         """Stand in for the marker that only type checkers read."""
         return lambda decorated: decorated
 
+
+# What a field is beside its type: by these names its JSON is made (`lastgood.model.canonical`,
+# `lastgood.documents`). Times are in nanoseconds since the epoch.
+Timestamp: TypeAlias = int
+# Text of people or programs; what in it is not UTF-8 is shown as replacement characters.
+Text: TypeAlias = str
+# A name of the system, in which lone surrogates stand for bytes; shown as those bytes.
+OsText: TypeAlias = str
+OsValue: TypeAlias = object
+# Bytes that are neither a path nor a patch: in hex, and as base64.
+ObjectId: TypeAlias = bytes
+Binary: TypeAlias = bytes
 
 _assign = object.__setattr__
 
@@ -132,8 +135,7 @@ class Value(metaclass=_ValueType):
         return hash((type(self), self._key()))
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{field}={getattr(self, field)!r}" for field in type(self)._fields)
-        return f"{type(self).__name__}({shown})"
+        return _line(self)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_build, (type(self), self.as_dict()))
@@ -149,15 +151,79 @@ class Value(metaclass=_ValueType):
         """Return a copy with some fields changed."""
         return type(self)(**(self.as_dict() | changes))
 
+    def to_json(self) -> dict[str, object]:
+        """Return it as a dict that `json` can write; of a report, what its verb says with ``--json``."""
+        from lastgood.documents import told  # lazily: only programs want it
+
+        return told(self)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from lastgood.pydantic_schema import schema_of  # lazily: by then Pydantic is there
+
+        return schema_of(cls, handler)
+
+    @property
+    def __pydantic_serializer__(self) -> SchemaSerializer:
+        from lastgood.pydantic_schema import serializer
+
+        return serializer()
+
 
 def setters(cls: type[Value]) -> tuple[Callable[[object, object], None], ...]:
     """Return what fills the slots of a value, for the `__init__` of a class that is built very often."""
     return tuple(getattr(cls, field).__set__ for field in cls._fields)
 
 
+def fields(cls: type[Value]) -> tuple[str, ...]:
+    """Return the names of the fields of a value."""
+    return cls._fields
+
+
 def defaults(cls: type[Value]) -> dict[str, object]:
     """Return what fields are where nothing is given."""
     return cls._defaults
+
+
+# --- How a value is shown: in one line, of which whoever debugs reads the beginning ---
+
+_WIDTH = 100
+_TEXT_WIDTH = 32
+
+
+def _line(value: Value) -> str:
+    """Return a value on one line, without the fields that are what they usually are."""
+    cls = type(value)
+    usual = cls._defaults
+    line, separator = f"{cls.__name__}(", ""
+    for name in getattr(cls, "_telling", cls._fields):
+        item = getattr(value, name)
+        if name in usual and item == usual[name]:
+            continue
+        part = f"{separator}{name}={_brief(item)}"
+        if len(line) + len(part) > _WIDTH - len(", ...)"):
+            return f"{line}{separator}...)"
+        line, separator = line + part, ", "
+    return f"{line})"
+
+
+def _brief(item: object) -> str:
+    """Return what is to be seen of a field."""
+    if isinstance(item, Value):
+        id = getattr(item, "short_id", None) or getattr(item, "id", None)
+        return f"<{id}>" if isinstance(id, str) and id.isprintable() else f"{type(item).__name__}(...)"
+    if isinstance(item, dict):
+        return f"<{len(item)} keys>" if item else "{}"
+    if not isinstance(item, str | bytes) and hasattr(item, "__len__") and hasattr(item, "__getitem__"):
+        many = f"<{len(item)} {_kind(item)}>" if len(item) > 1 else ""
+        return many or (f"({_brief(item[0])},)" if len(item) else "()")
+    shown = repr(item)
+    return shown if len(shown) <= _TEXT_WIDTH else f"{shown[: _TEXT_WIDTH - 4]}...{shown[-1]}"
+
+
+def _kind(items: object) -> str:
+    """Return what a sequence is of; one that has its items elsewhere is not read for that."""
+    return type(items[0]).__name__ if isinstance(items, tuple | list) else "items"
 
 
 def _build(cls: type[Value], fields: dict[str, object]) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lastgood.catalogue import Query
 from lastgood.errors import Ambiguous, Invalid, NotFound, Usage
 from lastgood.ids import CHECKPOINT_PREFIX, id_prefix, is_bare_id, is_checkpoint_id, name_fault, short
+from lastgood.model.checkpoint import Checkpoint
 from lastgood.paths import printable
 from lastgood.trees import Files, tree_of
 from lastgood.value import Value
@@ -18,10 +19,22 @@ if TYPE_CHECKING:
     from lastgood.context import CatalogueReader, WorkReader
     from lastgood.engine import ObjectReader
     from lastgood.host import Clock
-    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.checkpoint import HealthNote, Ref
 
     Form = Literal[
-        "id", "name", "message", "latest", "good", "start", "back", "ago", "at", "task", "before-task", "step"
+        "id",
+        "name",
+        "message",
+        "latest",
+        "good",
+        "start",
+        "back",
+        "ago",
+        "at",
+        "clock",
+        "task",
+        "before-task",
+        "step",
     ]
 
 
@@ -29,6 +42,31 @@ if TYPE_CHECKING:
 
 _NANO = 1_000_000_000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_UNIT_WORDS = frozenset(
+    [
+        "s",
+        "sec",
+        "secs",
+        "second",
+        "seconds",
+        "m",
+        "min",
+        "mins",
+        "minute",
+        "minutes",
+        "h",
+        "hr",
+        "hrs",
+        "hour",
+        "hours",
+        "d",
+        "day",
+        "days",
+        "w",
+        "week",
+        "weeks",
+    ]
+)
 _HINT = "see: lastgood help refs"
 
 
@@ -37,8 +75,9 @@ class Reference(Value):
 
     ``text`` is a whole id, a name that may also be the beginning of an id (``digits``) or a message, a
     message that can be no name, a task or a step. ``number`` is how many checkpoints back from where the
-    workspace stands (``back``), how many nanoseconds ago (``ago``), or the moment in nanoseconds since the
-    epoch (``at``): the last one of the second, or fraction, that was given.
+    workspace stands (``back``), how many nanoseconds ago (``ago``), the moment in nanoseconds since the
+    epoch (``at``): the last one of the second, or fraction, that was given; or the time of day in seconds
+    since midnight (``clock``).
     """
 
     form: Form
@@ -99,16 +138,20 @@ def _special(ref: str) -> Reference:
     if ref.startswith("@~") and ref[2:].isascii() and ref[2:].isdigit():
         return Reference(form="back", number=min(int(ref[2:12]), 10**6))
     if ref.startswith("@{") and ref.endswith("}"):
-        inner = ref[2:-1]
+        inner = _time_meant(ref[2:-1]) or ref[2:-1]
         span = duration(inner)
         if span is not None:
             return Reference(form="ago", number=span)
+        time_of_day = _time_of_day(inner)
+        if time_of_day is not None:
+            return Reference(form="clock", number=time_of_day)
         moment = timestamp(inner)
         if moment is not None:
             return Reference(form="at", number=moment + _grain(inner) - 1)
     raise Invalid(
         f"'{printable(ref)}' is no checkpoint reference",
-        hint="forms with @: @ (where you stand), @~N, @good, @start, @{2h}, @{2026-11-21T10:00}"
+        hint="forms with @: @ (where you stand), @~N, @good, @start, @{2h}, @{14:20},"
+        " @{2026-11-21T10:00}"
         "\na checkpoint whose message begins with @ is named by its id: lastgood list",
     )
 
@@ -142,6 +185,46 @@ def timestamp(text: str) -> int | None:
         return None
 
 
+def _time_of_day(text: str) -> int | None:
+    """Return a time such as ``14:20`` or ``14:20:32`` in seconds since midnight, None if it is none."""
+    parts = text.split(":")
+    if not 2 <= len(parts) <= 3 or not all(one.isascii() and one.isdigit() for one in parts):
+        return None
+    if len(parts[0]) > 2 or any(len(one) != 2 for one in parts[1:]):
+        return None
+    hour, minute, second = (*map(int, parts), 0)[:3]
+    return None if hour > 23 or minute > 59 or second > 59 else (hour * 60 + minute) * 60 + second
+
+
+def last_time_of_day(seconds: int, *, now: int) -> int:
+    """Return when it was last so late in the day by local time, in nanoseconds since the epoch."""
+    from datetime import datetime, timedelta  # lazily: only this form pays for it
+
+    present = datetime.fromtimestamp(now // _NANO)  # noqa: DTZ006 - local time, as a person means it
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    found = present.replace(hour=hour, minute=minute, second=second, fold=0)
+    if found > present:
+        found -= timedelta(days=1)
+    return int(found.timestamp()) * _NANO
+
+
+def _time_meant(text: str) -> str | None:
+    """Return the time meant by ``2h``, ``2 hours ago``, ``14:20`` or a date; None if it is none."""
+    words = text.lower().removesuffix(" ago").split()
+    if words == ["yesterday"]:
+        return "1d"
+    if len(words) == 1:
+        unit = words[0].lstrip("0123456789")
+        words = [words[0].removesuffix(unit), unit] if unit else words
+    if len(words) == 2 and words[1] in _UNIT_WORDS:
+        span = ("1" if words[0] in {"a", "an", "one", "last"} else words[0]) + words[1][0]
+        return None if duration(span) is None else span
+    if _time_of_day(text) is not None:
+        return text
+    return None if len(text) < len("2026-11-21") or timestamp(text) is None else text
+
+
 def _grain(text: str) -> int:
     """Return how long the shortest time is that a moment was given in, in nanoseconds.
 
@@ -155,9 +238,11 @@ def _grain(text: str) -> int:
 # --- The one read path: which checkpoints exist, what a reference means ---
 
 _LIST = "see what there is: lastgood list"
+_TIMES = frozenset({"ago", "at", "clock"})
 _PAGE = 32
 # Among so many of the newest is looked for what may have been meant.
 _LOOKED_AT = 1000
+_SHOWN = 3
 
 
 class View:
@@ -172,7 +257,9 @@ class View:
         clock: Clock,
         work: Callable[[], WorkReader],
         session: Callable[[], str | None],
+        gone_below: Callable[[], Sequence[HealthNote]] = tuple,
     ) -> None:
+        self._gone_below = gone_below
         self._work = work
         self._session = session
         self._catalogue = catalogue
@@ -195,12 +282,13 @@ class View:
         known = [one for one in self._catalogue.find(query) if one.id in places]
         return sorted(known, key=lambda one: places[one.id])
 
-    def resolve(self, ref: str) -> Checkpoint:
-        """Return the one checkpoint that a REF names.
+    def resolve(self, ref: Ref) -> Checkpoint:
+        """Return the one checkpoint that a REF names, or the present state of one that was had before.
 
         Raises `Usage` or `Invalid` for a malformed REF, `NotFound`, or `Ambiguous` with the
         candidates.
         """
+        ref = ref.id if isinstance(ref, Checkpoint) else ref
         if not isinstance(ref, str):
             raise Usage(
                 f"a checkpoint is named by a text, not by {type(ref).__name__}", hint="give its id or name"
@@ -230,8 +318,8 @@ class View:
             return self.latest() if request.form == "latest" else self.at(back=request.number)
         if request.form == "good":
             return self._first(Query(workspace_key=self._key, good=True, limit=1))
-        if request.form in {"ago", "at"}:
-            return self._at(self._clock.now() - request.number if request.form == "ago" else request.number)
+        if request.form in _TIMES:
+            return self._at(self._moment(request))
         return self._of_work(request)
 
     def _of_work(self, request: Reference) -> Checkpoint | None:
@@ -318,15 +406,23 @@ class View:
         """Return what is said of a REF that fits no checkpoint: why, and what is near it."""
         known = self._catalogue.find(Query(workspace_key=self._key, brief=True, limit=_LOOKED_AT))
         if not known:
-            return NotFound(
-                "there is no checkpoint of this workspace yet", hint="make the first: lastgood save"
-            )
+            return self.nothing_left()
+        if request.form in {"latest", "back"}:
+            return self._too_far_back(ref)
         if request.form == "good":
             return NotFound(
                 "no checkpoint has passed a check", hint="let one be judged: lastgood check @ -- COMMAND"
             )
-        if request.form in {"ago", "at"}:
+        if request.form in _TIMES:
             return self._too_early(ref, request)
+        meant = _time_meant(ref)
+        if meant is not None:
+            hint = f"a time is written @{{{meant}}}: the newest that is at least so old\n{_LIST}"
+            return NotFound(
+                f"no checkpoint '{printable(ref)}' in this workspace",
+                hint=hint,
+                details={"meant": f"@{{{meant}}}"},
+            )
         from lastgood.suggestions import nearest
 
         words = [word for one in known for word in (one.name, one.message.strip()) if word]
@@ -334,7 +430,42 @@ class View:
         hint = (
             f"did you mean {' or '.join(repr(printable(one)) for one in close)}?\n{_LIST}" if close else _LIST
         )
+        saying = [one for one in known if ref.strip().lower() in one.message.lower()] if ref.strip() else []
+        if saying and not close:
+            told = ", ".join(f"{short(one.id)} ({printable(one.message)})" for one in saying[:_SHOWN])
+            hint = f"with that in their message, newest first: {told}\n{_LIST}"
         return NotFound(f"no checkpoint '{printable(ref)}' in this workspace", hint=hint)
+
+    def nothing_left(self) -> NotFound:
+        """Return what is said where there is no checkpoint: none was made, or all are deleted."""
+        if self._first(Query(workspace_key=self._key, deleted=True, brief=True, limit=1)) is None:
+            if any(one.checkpoints for one in self._catalogue.operations(self._key)):
+                return NotFound(
+                    "every checkpoint of this workspace was deleted, and nothing of them is kept any more",
+                    hint="begin anew: lastgood save",
+                )
+            gone = "".join(f"{one.message}\n{one.hint}\n" for one in self._gone_below())
+            return NotFound(
+                "there is no checkpoint of this workspace yet", hint=f"{gone}make the first: lastgood save"
+            )
+        return NotFound(
+            "every checkpoint of this workspace is deleted",
+            hint="bring back what was deleted last: lastgood undo\nor begin anew: lastgood save",
+        )
+
+    def _too_far_back(self, ref: str) -> NotFound:
+        """Return what is said of a place before the beginning of the history."""
+        line = self._catalogue.history(self._key)
+        if not line:
+            return NotFound(
+                "no checkpoint of this workspace is complete: guards and partial ones do not count",
+                hint="see what there is: lastgood list --all",
+            )
+        before = f"{len(line) - 1} checkpoint{'' if len(line) == 2 else 's'}" if len(line) > 1 else "none"
+        return NotFound(
+            f"there is no '{printable(ref)}': before `@` there {'are' if len(line) > 2 else 'is'} {before}",
+            hint=_LIST,
+        )
 
     def _too_early(self, ref: str, request: Reference) -> NotFound:
         whole = Query(workspace_key=self._key, complete=True, guards=False, brief=True)
@@ -349,6 +480,14 @@ class View:
 
         oldest = strftime("%Y-%m-%d %H:%M:%S", localtime(made // _NANO))
         return NotFound(f"none is of {printable(ref[2:-1])} or before; the oldest is of {oldest}", hint=_LIST)
+
+    def _moment(self, request: Reference) -> int:
+        """Return the last moment, in nanoseconds since the epoch, at which what is asked for was made."""
+        if request.form == "ago":
+            return self._clock.now() - request.number
+        if request.form == "clock":
+            return last_time_of_day(request.number, now=self._clock.now()) + _NANO - 1
+        return request.number
 
     def _at(self, moment: int) -> Checkpoint | None:
         return self._first(Query(workspace_key=self._key, complete=True, guards=False, until=moment, limit=1))

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
         ScanResult,
         Stamp,
     )
-    from lastgood.model.checkpoint import CommandResult, FileExtent, PrefixEvidence
-    from lastgood.model.operation import Favour, Outcome, Step
+    from lastgood.literals import Durability, Favour
+    from lastgood.model.checkpoint import CommandResult, FileExtent, GitState, PrefixEvidence
+    from lastgood.model.operation import Outcome, Step
     from lastgood.model.tree import Change, Entry, TreeId
-    from lastgood.settings import Durability
 
     # One implementation each, which verbs know by what it is for.
     JournalFile = journal.FileJournal
@@ -62,8 +62,8 @@ class GitSnapshot(Protocol):
 class ProjectReader(Protocol):
     """The project's own repository, which is looked at and never run."""
 
-    def head(self, root: bytes) -> str | None:
-        """Return the commit that HEAD stands for, None without a repository or commit."""
+    def state(self, root: bytes) -> GitState | None:
+        """Return where HEAD stands; None without a repository. ``dirty`` and ``nested`` are not looked up."""
 
     def commits_between(self, root: bytes, old: str, new: str) -> int | None:
         """Return by how many commits HEAD moved; None if that cannot be told."""
@@ -262,10 +262,11 @@ class TranscriptReader(Protocol):
     def remember(self, source: bytes, evidence: PrefixEvidence) -> None:
         """Remember something of a source; that this fails harms nothing."""
 
-    def beside(self, path: bytes) -> bytes:
+    def beside(self, path: bytes, *, missing: int = 0) -> bytes:
         """Return the real folder that a file lies in, fit to put another one into.
 
-        Raises `NotFound` if it is not there, `Unsafe` if somebody else could meddle with it.
+        So many of the last folders may be missing; they are made with the file. Raises `NotFound` if it is
+        not there, `Unsafe` if somebody else could meddle with it.
         """
 
     def present(self, path: bytes, *, size: int, digest: bytes) -> Presence:
@@ -276,7 +277,7 @@ class Transcripts(TranscriptReader, Protocol):
     """The files of conversations, to which new ones can be added."""
 
     def place(self, path: bytes, pieces: Iterable[bytes]) -> None:
-        """Write a new file of mode 0600, durable and whole when its name appears.
+        """Write a new file of mode 0600, durable and whole when its name appears; its folder too.
 
         Raises `Conflict` if the name is taken, `Unsafe` if the file cannot be written.
         """

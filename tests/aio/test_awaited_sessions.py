@@ -21,7 +21,7 @@ import pytest
 
 import lastgood
 from lastgood.aio import AsyncWorkspace, Opening
-from lastgood.aio.session import Block
+from lastgood.aio.session import AsyncBlock
 from lastgood.errors import Conflict, Usage
 from lastgood.model.session import SessionReport
 from lastgood.workspace import Workspace
@@ -251,7 +251,7 @@ async def test_what_was_cancelled_before_it_began_is_not_left_unknown(opening: O
                 yield recorded
 
         async def work() -> None:
-            async with Block(slow(), running=session._running):
+            async with AsyncBlock(slow(), running=session._running):
                 pytest.fail("it was cancelled before")
 
         task = asyncio.ensure_future(work())

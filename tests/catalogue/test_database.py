@@ -93,10 +93,10 @@ def test_durability_sets_when_sqlite_flushes(
 def test_a_newer_catalogue_is_unsupported_and_untouched(path: str, clock: FakeClock) -> None:
     SqliteCatalogue.open(path, clock=clock).close()
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 7")
+        connection.execute(f"PRAGMA user_version = {CURRENT.version + 1}")
     connection.close()
     before = Path(path).read_bytes()
-    with pytest.raises(Unsupported, match=rf"version 7.*up to {CURRENT.version}"):
+    with pytest.raises(Unsupported, match=rf"version {CURRENT.version + 1}.*up to {CURRENT.version}"):
         SqliteCatalogue.open(path, clock=clock)
     assert Path(path).read_bytes() == before
 

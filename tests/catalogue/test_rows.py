@@ -21,12 +21,14 @@ from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.rebuild import restore_from_backup
 from lastgood.catalogue.rows import pack_manifest, unpack_manifest
 from lastgood.errors import Damaged
+from lastgood.model import long_list
 from lastgood.model.checkpoint import Checkpoint, GitState, Manifest, encode
-from lastgood.model.session import Progress, Task
+from lastgood.model.session import SHORT, Features, Progress, Task
+from lastgood.tasks import finish_feature, with_task
 from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:
-    from lastgood.model.session import TaskState
+    from lastgood.literals import TaskState
 
 
 Save = Callable[..., Checkpoint]
@@ -73,10 +75,10 @@ def test_a_manifest_that_cannot_be_made_out_hides_no_other_checkpoint(
     assert "checkpoint ckpt_0000000000000002" in str(catalogue.fault())
 
 
-# Long records are kept compressed: smaller, and never taken for what they are not (P2, K4).
+# Long lists lie in parts, other long records are compressed: never taken for what they are not (P2, K4).
 
 
-OLD = Path(__file__).parents[1] / "stores_of_old" / "version-4" / "catalogue.sqlite3"
+STORES = Path(__file__).parents[1] / "stores_of_old"
 
 OLD_KEY = "a1" * 10
 
@@ -89,20 +91,116 @@ def many(state: TaskState = "pending") -> Progress:
     return Progress(goal="all of it", tasks=tuple(Task(id=f"T{n:05}", state=state) for n in range(MANY)))
 
 
+def long_words() -> Progress:
+    return Progress(goal="all of it", state={"said": "word " * 1000})
+
+
+def contents(path: str) -> dict[str, bytes]:
+    with closing(sqlite3.connect(path)) as connection:
+        return dict(connection.execute("SELECT id, CAST(payload AS BLOB) FROM progress").fetchall())
+
+
 def kept(path: str) -> list[tuple[str, int]]:
     """Return the kind and size of what rows keep of progress."""
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute("SELECT typeof(payload), length(payload) FROM progress").fetchall()
 
 
-def test_long_progress_is_kept_compressed_and_comes_back_as_it_was(catalogue: SqliteCatalogue) -> None:
-    catalogue.work.change(lambda to: to.change_progress(KEY, lambda _: many(), workspace_key=KEY))
-    ((kind, size),) = kept(catalogue.path)
-    assert kind == "blob"
-    assert size < 20 * MANY
+def change(catalogue: SqliteCatalogue, to: Progress | Callable[[Progress], Progress]) -> Progress:
+    made = to if callable(to) else lambda _: to
+    return catalogue.work.change(lambda work: work.change_progress(KEY, made, workspace_key=KEY))
+
+
+def test_long_progress_is_kept_in_parts_and_comes_back_as_it_was(catalogue: SqliteCatalogue) -> None:
+    """P8a."""
+    change(catalogue, many())
+    long_list.forget()
+
+    head, *parts = kept(catalogue.path)
+
+    assert head[1] < 300
+    assert len(parts) == MANY / long_list.PART
     assert catalogue.work.progress(KEY) == many()
     assert catalogue.altered() == []
     assert catalogue.fault() is None
+
+
+def test_a_changed_task_among_thousands_writes_one_part(catalogue: SqliteCatalogue) -> None:
+    """P8a."""
+    change(catalogue, many())
+    long_list.forget()
+    before = contents(catalogue.path)
+
+    after = change(catalogue, lambda found: with_task(found, Task(id="T00777", state="done")))
+
+    written = {id for id, payload in contents(catalogue.path).items() if payload != before.get(id)}
+    assert written == {KEY, f"{KEY}/tasks/{777 // long_list.PART:05}"}
+    long_list.forget()
+    assert catalogue.work.progress(KEY) == after
+    assert (after.count("done"), after.count("pending")) == (1, MANY - 1)
+
+
+@pytest.mark.parametrize("size", [0, 15, 16, 17, 32, 511, 512, 513, 1500])
+def test_progress_of_any_length_takes_the_place_of_a_longer_one(
+    catalogue: SqliteCatalogue, size: int
+) -> None:
+    """P8a: no part of what was there before stays."""
+    wanted = many().replace(tasks=tuple(many().tasks)[:size])
+    change(catalogue, many("done"))
+    change(catalogue, wanted)
+    long_list.forget()
+
+    assert catalogue.work.progress(KEY) == wanted
+    assert len(kept(catalogue.path)) == 1 + (-(-size // long_list.PART) if size > SHORT else 0)
+
+
+def test_many_completed_features_are_kept_in_parts_too(catalogue: SqliteCatalogue) -> None:
+    """P8a."""
+    features = Features(current="next", completed=tuple(f"F{number}" for number in range(1000)))
+    change(catalogue, Progress(features=features))
+    before = contents(catalogue.path)
+    long_list.forget()
+
+    after = change(catalogue, lambda found: finish_feature(found, "next"))
+
+    written = {id for id, payload in contents(catalogue.path).items() if payload != before.get(id)}
+    assert written == {KEY, f"{KEY}/completed/{1000 // long_list.PART:05}"}
+    long_list.forget()
+    assert catalogue.work.progress(KEY) == after
+    assert after.features.completed == (*features.completed, "next")
+
+
+def test_a_part_that_was_altered_takes_no_other_with_it(catalogue: SqliteCatalogue) -> None:
+    """K4: what is left of the tasks is told, the damage is named, and a repair leaves it so."""
+    change(catalogue, many("done"))
+    long_list.forget()
+    part = f"{KEY}/tasks/00003"
+    with closing(sqlite3.connect(catalogue.path, isolation_level=None)) as connection:
+        connection.execute(
+            "UPDATE progress SET payload = replace(payload, 'T0005', 'T9995') WHERE id = ?", (part,)
+        )
+    left = tuple(many("done").tasks)[: 3 * long_list.PART] + tuple(many("done").tasks)[4 * long_list.PART :]
+
+    assert catalogue.work.progress(KEY) == many().replace(tasks=left)
+    assert catalogue.fault() == f"altered: progress {part}"
+    assert catalogue.mend() == [f"progress {part} dropped: its record was altered"]
+    assert catalogue.work.progress(KEY) == many().replace(tasks=left)
+    after = change(catalogue, lambda found: found.replace(goal="more"))
+    long_list.forget()
+    assert catalogue.work.progress(KEY) == after == many().replace(goal="more", tasks=left)
+
+
+def test_a_part_that_was_altered_comes_back_from_the_backup(catalogue: SqliteCatalogue) -> None:
+    """K4."""
+    change(catalogue, many("done"))
+    assert catalogue.back_up()
+    long_list.forget()
+    part = f"{KEY}/tasks/00003"
+    with closing(sqlite3.connect(catalogue.path, isolation_level=None)) as connection:
+        connection.execute("UPDATE progress SET payload = 'x' WHERE id = ?", (part,))
+
+    assert catalogue.mend() == [f"progress {part} is as the backup has it: its record was altered"]
+    assert catalogue.work.progress(KEY) == many("done")
 
 
 def test_checkpoints_in_brief_come_without_tasks_and_changed_paths_and_else_as_they_are(
@@ -128,7 +226,9 @@ def test_short_progress_is_kept_as_text(catalogue: SqliteCatalogue) -> None:
 
 def test_compressed_progress_that_was_altered_is_not_believed(catalogue: SqliteCatalogue) -> None:
     """K4: also where it could still be unpacked."""
-    catalogue.work.change(lambda to: to.change_progress(KEY, lambda _: many(), workspace_key=KEY))
+    change(catalogue, long_words())
+    ((kind, _),) = kept(catalogue.path)
+    assert kind == "blob"
     with closing(sqlite3.connect(catalogue.path, isolation_level=None)) as connection:
         other = b"\x01" + zlib.compress(b'{"goal":"another"}')
         connection.execute("UPDATE progress SET payload = ?", (other,))
@@ -136,7 +236,7 @@ def test_compressed_progress_that_was_altered_is_not_believed(catalogue: SqliteC
     assert catalogue.fault() == f"altered: progress {KEY}"
 
 
-def test_a_repair_keeps_compressed_progress(catalogue: SqliteCatalogue) -> None:
+def test_a_repair_keeps_long_progress(catalogue: SqliteCatalogue) -> None:
     """Of what is newer than the backup too."""
     catalogue.work.change(lambda to: to.change_progress(KEY, lambda _: many(), workspace_key=KEY))
     assert catalogue.back_up()
@@ -153,23 +253,29 @@ def test_a_repair_keeps_compressed_progress(catalogue: SqliteCatalogue) -> None:
         file.write(b"\xa5" * size)
     assert restore_from_backup(str(path), generation="g", at=1)
     again = SqliteCatalogue.open(str(path), clock=FakeClock(), create=False)
+    long_list.forget()
     assert again.work.progress(KEY) == many("done")
     again.close()
 
 
-def test_progress_of_the_fourth_version_is_read_and_then_kept_anew(path: str) -> None:
-    shutil.copyfile(OLD, path)
+@pytest.mark.parametrize(("version", "form"), [(4, "text"), (6, "blob")])
+def test_progress_of_an_earlier_version_is_read_and_then_kept_in_parts(
+    path: str, version: int, form: str
+) -> None:
+    """P8a: as text, or compressed."""
+    shutil.copyfile(STORES / f"version-{version}" / "catalogue.sqlite3", path)
     catalogue = SqliteCatalogue.open(path, clock=FakeClock(), create=False)
     before = catalogue.work.progress(OLD_KEY)
     assert (before.goal, before.count("done"), before.count("pending")) == ("all of it", 50, 50)
-    assert {kind for kind, _ in kept(path)} == {"text"}
+    assert form in {kind for kind, _ in kept(path)}
     after = catalogue.work.change(
         lambda to: to.change_progress(
             OLD_KEY, lambda found: found.replace(goal="more"), workspace_key=OLD_KEY
         )
     )
     assert after == before.replace(goal="more")
-    assert {kind for kind, _ in kept(path)} == {"text", "blob"}
+    assert len([id for id in contents(path) if id.startswith(OLD_KEY)]) == 1 + -(-100 // long_list.PART)
+    long_list.forget()
     assert catalogue.work.progress(OLD_KEY) == after
     assert catalogue.fault() is None
     catalogue.close()

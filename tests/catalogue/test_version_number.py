@@ -35,6 +35,7 @@ NEXT = CURRENT.version + 1
 # Where SQLite keeps the number: the last of these four bytes holds ours.
 PLACE = 60
 
+STORES = Path(__file__).parents[1] / "stores_of_old"
 FLIPPED = [place * 256 + bit for place in range(4) for bit in range(8)]
 
 
@@ -112,6 +113,20 @@ def test_a_raised_number_of_an_early_catalogue_without_backup_is_not_certain(ear
         backup.unlink()
     forge(early, f"PRAGMA user_version = {NEXT}")
     assert_untouched(early)
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_a_raised_number_of_an_earlier_version_is_mended_by_the_tables_that_it_has(
+    path: str, version: int
+) -> None:
+    shutil.copyfile(STORES / f"version-{version}" / "catalogue.sqlite3", path)
+    forge(path, "PRAGMA user_version = 260", f"INSERT OR REPLACE INTO meta VALUES ('version', {version})")
+
+    assert mend_number(path) == (
+        f"the catalogue's version was set from 260 to {version}: its number was damaged",
+    )
+    opened(path).close()
+    assert number(path) == CURRENT.version
 
 
 def test_a_backup_that_is_damaged_proves_nothing(early: str) -> None:

@@ -227,7 +227,7 @@ def test_a_path_where_only_a_checkpoint_fits_is_told_as_one(
 
     assert done.code in {10, 12}
     assert f"'{path}' is a path, and `{words[0]}` takes a checkpoint" in done.err
-    assert f"diff @ -- {path}" in done.err
+    assert f"log {path}" in done.err
     assert kept("list", "--json").json == before
 
 

@@ -289,7 +289,7 @@ def test_what_is_not_installed_is_named_with_its_purpose(kept: Command) -> None:
     )
     assert "zlib alone" in done.stdout
     assert "extra-yaml" in done.stdout
-    assert "pip install jinja2 vl-convert-python" in done.stdout
+    assert f"pip install --python {sys.executable} jinja2 vl-convert-python" in done.stdout
 
 
 def test_a_store_that_others_may_look_into_is_told(kept: Command) -> None:

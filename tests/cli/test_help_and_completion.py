@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,8 +13,9 @@ import pytest
 from lastgood.cli.help import EXIT_CODES, VERSION
 from lastgood.cli.opening import bar
 from lastgood.cli.table import all_verbs
-from lastgood.cli.verbs.help import script
-from tools.command import ROOT, Command
+from lastgood.cli.verbs.completion import script
+from lastgood.workspace.doctor import install_command
+from tools.command import COMMAND, ROOT, Command
 
 LISTED = [verb for verb in all_verbs() if not verb.hidden]
 
@@ -21,7 +23,63 @@ LISTED = [verb for verb in all_verbs() if not verb.hidden]
 def test_the_overview_names_every_verb_but_the_hidden(lastgood: Command) -> None:
     shown = lastgood("help").out
     assert [verb.name for verb in LISTED if f"\n  {verb.name} " not in shown] == []
-    assert "maintain" not in shown
+    assert [verb.name for verb in all_verbs() if verb.hidden and f"\n  {verb.name} " in shown] == []
+
+
+def test_the_manual_page_renders_without_a_warning_and_has_every_verb_and_option(
+    lastgood: Command, tmp_path: Path
+) -> None:
+    page = tmp_path / "lastgood.1"
+    page.write_text(lastgood("help", "--man").out, encoding="ascii")
+    rendered = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", "-P-c", "-rLL=80n", page],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert rendered.stderr == ""
+    text = re.sub(r".\x08", "", rendered.stdout)
+    assert [verb.name for verb in LISTED if f"   lastgood {verb.name}" not in text] == []
+    missing = [one.name for verb in LISTED for one in verb.options if f"--{one.name}" not in text]
+    assert missing == []
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert "lastgood - checkpoints of a workspace, and safe ways back to them\n" in text
+    assert "\n       LASTGOOD_MAINTENANCE=off\n              do not tidy the store after saves" in text
+
+
+def test_the_manual_page_takes_no_topic(lastgood: Command) -> None:
+    assert "write: lastgood help --man" in lastgood("help", "save", "--man", expect=2).err
+
+
+@pytest.mark.parametrize(
+    ("file", "has_pip", "command"),
+    [
+        ("pipx_metadata.json", True, "pipx inject lastgood isal"),
+        ("uv-receipt.toml", False, "uv tool install --with isal /src/lastgood"),
+        (None, True, "'{0}/a python' -m pip install isal"),
+        (None, False, "uv pip install --python '{0}/a python' isal"),
+    ],
+)
+def test_what_is_missing_is_installed_by_what_installed_lastgood(
+    tmp_path: Path, file: str | None, *, has_pip: bool, command: str
+) -> None:
+    """As pipx, uv tool, pip and uv venv leave their environments."""
+    prefix = tmp_path / "lastgood"
+    prefix.mkdir()
+    if file is not None:
+        (prefix / file).write_text(
+            '[tool]\nrequirements = [{ name = "lastgood", directory = "/src/lastgood" }]\n'
+        )
+    found = install_command(["isal"], prefix=str(prefix), python=f"{tmp_path}/a python", has_pip=has_pip)
+    assert found == command.format(tmp_path)
+
+
+def test_doctor_names_the_python_that_runs_lastgood(lastgood: Command) -> None:
+    """What is typed comes to where it is looked for."""
+    done = lastgood("doctor", "--json", expect=None).json
+    for finding in done["findings"]:
+        if " pip install " in (finding["hint"] or ""):
+            assert sys.executable in finding["hint"]
 
 
 @pytest.mark.parametrize("verb", [verb.name for verb in all_verbs()])
@@ -70,37 +128,112 @@ def test_the_module_can_be_run() -> None:
     assert done.stdout.startswith(b"lastgood ")
 
 
-def completed(*words: str) -> list[str]:
-    """Return what bash offers for the last word."""
-    line = " ".join(f"'{word}'" for word in words)
-    program = f"{script('bash')}\nCOMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _lastgood; "
+def offered(command: Command, *words: str) -> dict[str, str]:
+    """Return what may stand in the place of the last word, with what is said of it."""
+    lines = command("complete", "--", *words).out.splitlines()
+    return {word: says for word, _, says in (line.partition("\t") for line in lines)}
+
+
+def test_verbs_are_completed_and_other_spellings_where_no_verb_begins_so(kept: Command) -> None:
+    assert list(offered(kept, "res")) == ["restore"]
+    assert list(offered(kept, "resu")) == ["resume"]
+    assert offered(kept, "checkpoint", "li") == {"list": "list checkpoints, newest first"}
+    assert set(offered(kept, "")) == {verb.name for verb in LISTED}
+
+
+def test_options_are_completed_once_and_with_their_choices(kept: Command) -> None:
+    assert "--dry-run" in offered(kept, "restore", "--")
+    assert "--dry-run" not in offered(kept, "restore", "--dry-run", "--d")
+    assert list(offered(kept, "save", "--kind", "man")) == ["manual"]
+    assert list(offered(kept, "-C", "/", "rollback", "--pl")) == ["--plan"]
+    assert list(offered(kept, "workspace", "a")) == ["attach"]
+
+
+def test_checkpoints_are_completed_by_id_and_name_with_their_age(kept: Command) -> None:
+    refs = offered(kept, "restore", "")
+    assert {"@", "@~1", "@good", "latest", "one", "two"} <= set(refs)
+    listed = kept("list").out.splitlines()[1:]
+    assert {line.split()[0] for line in listed} <= set(refs)
+    assert refs["one"].startswith("one, ")
+    assert set(offered(kept, "diff", "one", "tw")) == {"two"}
+    assert set(offered(kept, "restore", "--base", "o")) == {"one"}
+
+
+def test_paths_are_completed_though_they_are_gone(kept: Command) -> None:
+    """What one wants back is mostly not there any more."""
+    (kept.project / "src" / "b.py").unlink()
+    (kept.project / "src").rmdir()
+    (kept.project / "late.txt").write_text("late", encoding="utf-8")
+    assert {"a.txt", "late.txt", "new.txt", "src/"} <= set(offered(kept, "restore", "@", ""))
+    assert list(offered(kept, "restore", "one", "src/")) == ["src/b.py"]
+    assert list(offered(kept, "cat", "@", "src/")) == ["src/b.py"]
+    assert list(offered(kept, "diff", "@", "--", "src/")) == ["src/b.py"]
+    assert ".git/" not in offered(kept, "log", "")
+
+
+def test_tasks_sessions_and_settings_are_completed(kept: Command) -> None:
+    kept("session", "start", "--goal", "migrate")
+    kept("task", "start", "T01")
+    assert offered(kept, "task", "done", "T") == {"T01": "running"}
+    assert offered(kept, "restore", "task:") == {"task:T01": "running"}
+    (session,) = offered(kept, "session", "show", "sess").values()
+    assert session.endswith(", migrate")
+    assert "retention.max_checkpoints" in offered(kept, "config", "get", "ret")
+
+
+def test_a_folder_and_a_file_are_left_to_the_shell(kept: Command) -> None:
+    assert list(offered(kept, "-C", "/t")) == [":folders"]
+    assert list(offered(kept, "export", "x")) == [":files"]
+    assert list(offered(kept, "run", "--", "m")) == [":files"]
+
+
+def test_nothing_is_offered_where_nothing_is_known(lastgood: Command) -> None:
+    assert offered(lastgood, "nonsense", "") == {verb.name: verb.says for verb in LISTED}
+    assert offered(lastgood, "task", "done", "T") == {}
+    assert offered(lastgood, "--store", "/nowhere/at/all", "restore", "ckpt") == {}
+    assert offered(lastgood, "list", "") == {}
+
+
+def test_a_name_that_no_line_can_hold_is_not_offered(kept: Command) -> None:
+    (kept.project / "two\nlines").write_text("x", encoding="utf-8")
+    assert [word for word in offered(kept, "log", "") if "two" in word or "lines" in word] == []
+
+
+def in_bash(command: Command, *words: str) -> list[str]:
+    """Return what bash puts in the place of the last word."""
+    line = " ".join(f"'{word}'" for word in ("lastgood", *words))
+    program = (
+        f"lastgood() {{ '{sys.executable}' '{COMMAND}' \"$@\"; }}\ncompopt() {{ :; }}\n{script('bash')}\n"
+        f"COMP_WORDS=({line}); COMP_CWORD={len(words)}; _lastgood; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    )
     done = subprocess.run(
-        ["bash", "-c", program + 'printf "%s\\n" "${COMPREPLY[@]}"'],
+        ["bash", "-c", program],
+        cwd=command.project,
+        env=command.environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    return done.stdout.split()
+    return done.stdout.splitlines()
 
 
-def test_bash_completes_verbs_options_and_choices() -> None:
-    assert completed("lastgood", "res") == ["restore", "resume"]
-    assert "--dry-run" in completed("lastgood", "restore", "--")
-    assert completed("lastgood", "save", "--kind", "man") == ["manual"]
-    assert completed("lastgood", "-C", "/", "rollback", "--pl") == ["--plan"]
-    assert completed("lastgood", "completion", "f") == ["fish"]
-    assert completed("lastgood", "workspace", "a") == ["attach"]
+def test_bash_offers_words_quoted_and_takes_colons_for_part_of_a_word(kept: Command) -> None:
+    kept("session", "start")
+    kept("task", "start", "T01")
+    (kept.project / "two words").write_text("x", encoding="utf-8")
+    assert in_bash(kept, "resto") == ["restore"]
+    (kept.project / "a b").mkdir()
+    (kept.project / "a b" / "c").write_text("x", encoding="utf-8")
+    assert in_bash(kept, "log", "two") == ["two\\ words"]
+    assert in_bash(kept, "log", "a\\ b/") == ["a\\ b/c"]
+    assert in_bash(kept, "restore", "task", ":") == ["T01"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts_are_sound_and_name_every_verb_and_option(shell: str) -> None:
-    text = script(shell)
-    assert [verb.name for verb in LISTED if verb.name not in text] == []
-    assert [option.name for verb in LISTED for option in verb.options if option.name not in text] == []
-    assert "maintain" not in text
+def test_a_completion_script_is_sound(shell: str) -> None:
     program = shutil.which(shell)
     if program is not None:
-        subprocess.run([program, "-n"], input=text.encode(), check=True)
+        subprocess.run([program, "-n"], input=script(shell).encode(), check=True)
 
 
 def test_the_bar_moves_to_and_fro_and_keeps_its_width() -> None:

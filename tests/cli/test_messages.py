@@ -27,7 +27,7 @@ def test_hints_keep_the_folder_and_the_store_as_given(kept: Command) -> None:
     for words, hint in (
         (("show", "nosuch"), "list"),
         (("restore", "@good", "--yes"), "check @ -- COMMAND"),
-        (("undo",), "undo --list"),
+        (("undo",), "restore @"),
         (("restore", "@{90d}", "--yes"), "list"),
     ):
         done = kept(*place, *words, cwd=kept.store, expect=10)

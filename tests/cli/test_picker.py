@@ -8,15 +8,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 import lastgood as package
 from tools.command import COMMAND, Command
-from tools.terminal import Terminal
+from tools.terminal import Shell, Terminal
 
-UP, DOWN, ESCAPE, ENTER, CTRL_C, ERASE = "\x1b[A", "\x1b[B", "\x1b", "\r", "\x03", "\x7f"
+UP, DOWN, ESCAPE, ENTER, ERASE = "\x1b[A", "\x1b[B", "\x1b", "\r", "\x7f"
+CTRL_C, CTRL_Z = "\x03", "\x1a"
 HELP = "arrows move"
+# Changes to the second screen.
+ENTERS = b"\x1b[?1049h"
 
 
 @pytest.fixture
@@ -109,22 +113,29 @@ def test_q_is_a_letter_where_something_was_typed(three: Command) -> None:
         assert terminal.end() == 130
 
 
+def child_of(pid: int) -> int:
+    found = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=True
+    )
+    return int(found.stdout.split()[0])
+
+
 def leave(terminal: Terminal, how: str) -> None:
     terminal.until(HELP)
-    if how == "TERM":
-        found = subprocess.run(
-            ["ps", "-o", "pid=", "--ppid", str(terminal.pid)], capture_output=True, text=True, check=True
-        )
-        os.kill(int(found.stdout.split()[0]), signal.SIGTERM)
+    if how.startswith("SIG"):
+        os.kill(child_of(terminal.pid), signal.Signals[how])
     else:
         terminal.type(how)
     terminal.until("code ")
 
 
-@pytest.mark.parametrize(("how", "code"), [(CTRL_C, 130), (ESCAPE, 130), ("TERM", 143)])
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [(CTRL_C, 130), (ESCAPE, 130), ("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129), ("SIGQUIT", 131)],
+)
 def test_the_terminal_is_set_as_before_however_it_is_left(three: Command, how: str, code: int) -> None:
     """The shell's settings are those that `stty` told before."""
-    script = f"stty -g; {sys.executable} {COMMAND} restore; echo code $?; stty -g"
+    script = f"ulimit -c 0; stty -g; {sys.executable} {COMMAND} restore; echo code $?; stty -g"
     with Terminal(
         ["/bin/sh", "-c", script],
         cwd=three.project,
@@ -138,6 +149,32 @@ def test_the_terminal_is_set_as_before_however_it_is_left(three: Command, how: s
     assert settings[0] == settings[1]
     assert any(f"code {code}" in line for line in lines)
     assert text_of(three) == "wrecked\n"
+
+
+@pytest.mark.parametrize("how", [CTRL_Z, "SIGTSTP", "SIGSTOP"])
+def test_a_picker_that_was_stopped_is_drawn_again_when_it_goes_on(
+    three: Command, tmp_path: Path, how: str
+) -> None:
+    """Meanwhile the shell's terminal is set as before."""
+    with Shell(cwd=three.project, environment=three.environment) as shell:
+        before = shell.settings(tmp_path / "before")
+        shell.type(f"clear; {sys.executable} {COMMAND} restore\n")
+        shell.until(HELP)
+        if how == CTRL_Z:
+            shell.type(how)
+        else:
+            os.kill(child_of(shell.pid), signal.Signals[how])
+        shell.until("Stopped")
+        assert shell.settings(tmp_path / "stopped") == before
+        drawn = shell.written.count(ENTERS)
+        shell.type("clear; fg\n")
+        shell.until(lambda: shell.written.count(ENTERS) > drawn)
+        shell.until(HELP)
+        shell.type(DOWN)
+        shell.until(lambda: any(line.startswith("> ") and "the second" in line for line in shell.shown))
+        shell.type(ESCAPE)
+        shell.until("nothing was changed")
+        assert shell.settings(tmp_path / "after") == before
 
 
 def test_rewind_without_a_number_begins_where_it_would_go(three: Command) -> None:
@@ -228,4 +265,4 @@ def test_hundreds_are_walked_through_and_searched(lastgood: Command) -> None:
 def test_without_checkpoints_there_is_nothing_to_pick(lastgood: Command) -> None:
     with shown(lastgood, "restore") as terminal:
         assert terminal.end() == 10
-        assert any("no checkpoint yet" in line for line in terminal.shown)
+        assert any("no checkpoint of this workspace yet" in line for line in terminal.shown)

@@ -36,6 +36,12 @@ def test_without_a_terminal_it_needs_a_yes(leaky: Command) -> None:
     assert leaky("cat", "two", "key").out == SECRET
 
 
+def test_the_command_that_looks_first_is_for_the_path_that_was_given(leaky: Command) -> None:
+    """S5."""
+    refused = leaky("purge", "a key", "--everywhere", expect=2)
+    assert "look first: lastgood purge 'a key' --everywhere --dry-run\n" in refused.err
+
+
 def test_on_a_terminal_it_shows_and_asks_first(leaky: Command) -> None:
     """S5."""
     declined = leaky.terminal("purge", "key", "--everywhere", answers="n\n", expect=None)

@@ -272,3 +272,11 @@ def test_reports_answer_every_field_of_their_documents(saved: Workspace) -> None
     _answers(record(verified), verified)
     deleted = saved.delete("one")
     _answers(record(deleted), deleted)
+
+
+def test_an_option_that_lifts_a_refusal_is_never_proposed() -> None:
+    assert "allow-root" not in refused("restore", "@", "--all").hint
+
+
+def test_undo_takes_no_number_and_says_so() -> None:
+    assert "one at a time; what there is: lastgood undo --list" in refused("undo", "2").hint

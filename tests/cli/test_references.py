@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
+from lastgood.view import timestamp
 from tools.command import Command, told
+from tools.values import not_none
 
 
 def text_of(lastgood: Command) -> str:
@@ -98,6 +101,19 @@ def test_a_ref_that_fits_nothing_is_answered_with_what_is_near(
     assert f"did you mean '{meant}'?" in refused.err
 
 
+def test_a_time_as_a_list_shows_it_finds_that_checkpoint(kept: Command) -> None:
+    made = kept("show", "two", "--json").json["checkpoint"]
+    shown = time.strftime("%H:%M:%S", time.localtime(not_none(timestamp(made["created_at"])) // 10**9))
+    assert kept("show", f"@{{{shown}}}", "--json").json["checkpoint"]["id"] == made["id"]
+
+
+def test_a_message_that_reads_like_a_time_is_found_as_a_message(lastgood: Command) -> None:
+    """What fits exactly wins."""
+    write(lastgood, "1\n")
+    said = lastgood.save("14:20")
+    assert lastgood("show", "14:20", "--json").json["checkpoint"]["id"] == said
+
+
 def test_an_age_that_none_has_is_answered_with_the_oldest(kept: Command) -> None:
     refused = kept("restore", "@{90d}", "--yes", expect=10)
     assert re.match(r"lastgood: none is 12 weeks old; the oldest is \d+ (s|min)\n", refused.err)
@@ -163,3 +179,68 @@ def test_the_plan_of_some_paths_is_offered_with_them(kept: Command) -> None:
     planned = kept("restore", "@", "a.txt", "--dry-run", "--json").json
     kept("restore", "@", "a.txt", "--plan", planned["plan"])
     assert text_of(kept) == "second\n"
+
+
+@pytest.mark.parametrize("path", ["src/b.py", "src"])
+def test_a_path_that_the_latest_has_lost_is_offered_from_the_newest_that_holds_it(
+    kept: Command, path: str
+) -> None:
+    """K2: what is deleted is what one most wants back."""
+    (kept.project / "src" / "b.py").unlink()
+    (kept.project / "src").rmdir()
+    kept("save", "without src")
+    refused = kept("restore", path, "--yes", expect=2)
+    holder = next(line.split()[0] for line in kept("list").out.splitlines() if " two " in line)
+    hint = f"for this path from {holder}, the newest with it: lastgood restore {holder} -- {path}"
+    assert hint in refused.err
+    kept("restore", holder, "--yes", "--", path)
+    assert (kept.project / "src" / "b.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("1h", "@{1h}"),
+        ("1hour", "@{1h}"),
+        ("14:20", "@{14:20}"),
+        ("14:16:32", "@{14:16:32}"),
+        ("2 hours ago", "@{2h}"),
+        ("1 day ago", "@{1d}"),
+        ("an hour ago", "@{1h}"),
+        ("last week", "@{1w}"),
+        ("yesterday", "@{1d}"),
+        ("2020-11-21T10:00", "@{2020-11-21T10:00}"),
+        ("2020-11-21 10:00", "@{2020-11-21 10:00}"),
+    ],
+)
+def test_a_time_that_is_typed_as_people_say_it_is_answered_with_the_form_of_a_time(
+    kept: Command, typed: str, meant: str
+) -> None:
+    """K2."""
+    assert (
+        f"a time is written {meant}: the newest that is at least so old" in kept("show", typed, expect=10).err
+    )
+
+
+@pytest.mark.parametrize("typed", ["2 bananas", "2 months ago", "1", "later", "2026", "h"])
+def test_what_is_no_time_is_not_taken_for_one(kept: Command, typed: str) -> None:
+    assert "a time is written" not in kept("show", typed, expect=10).err
+
+
+def test_a_rewind_says_what_it_counts_where_there_are_no_turns(kept: Command) -> None:
+    """T15."""
+    said = kept("rewind", "1", "--dry-run")
+    assert "no checkpoint here is a turn's, so this goes 1 checkpoint back" in said.out + said.err
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    kept("save", "--kind", "turn")
+    said = kept("rewind", "1", "--dry-run")
+    assert "is a turn's" not in said.out + said.err
+
+
+def test_a_word_of_messages_is_answered_with_who_bears_it(kept: Command) -> None:
+    """K2: newest first, and at most three of them."""
+    for number in range(4):
+        kept("save", f"login with OAuth, step {number}")
+    said = kept("restore", "oauth", "--yes", expect=10).err
+    assert [f"step {number}" in said for number in range(4)] == [False, True, True, True]
+    assert said.index("step 3") < said.index("step 2") < said.index("step 1")

@@ -47,6 +47,37 @@ def test_a_restore_after_a_clean_says_in_one_line_what_it_could_not_bring_back(l
     assert "not held: build, venv (ignored)\n" in lastgood("restore", "@", "--yes").out
 
 
+def test_what_is_missing_beyond_what_is_named_is_told_as_at_least(lastgood: Command) -> None:
+    """S5: a hundred are named; whether the others are missing nobody knows, unless the folder was gone."""
+    for number in range(130):
+        (lastgood.project / f"{number:03}.log").touch()
+    for number in range(140):
+        (lastgood.project / f"{number:03}.c").touch()
+    (lastgood.project / ".gitignore").write_text("*.log\n")
+    lastgood("save", "first")
+    shown = lastgood("show", "@", "--json").json["checkpoint"]
+    assert shown["ignored"] == 130
+    first = ", ".join(f"{number:03}.log" for number in range(10))
+
+    for number in range(130):
+        (lastgood.project / f"{number:03}.log").unlink()
+    document = lastgood("restore", "@", "--dry-run", "--json").json
+    assert (len(document["not_held"]), document["not_held_unnamed"]) == (100, 30)
+    said = lastgood("restore", "@", "--dry-run").out
+    assert f"not held: {first} and at least 90 more (ignored)\n" in said
+
+    for number in range(1, 130):
+        (lastgood.project / f"{number:03}.log").touch()
+    said = lastgood("restore", "@", "--dry-run").out
+    assert "not held: 000.log, perhaps also of 30 that are not named (ignored)\n" in said
+
+    shutil.rmtree(lastgood.project)
+    home = lastgood.project.parent
+    place = str(lastgood.project)
+    said = lastgood("-C", place, "restore", "@", "--yes", cwd=home).err
+    assert f"not held: {first} and 120 more (ignored)\n" in said
+
+
 def test_status_says_how_much_is_ignored_and_lists_it_when_asked(lastgood: Command) -> None:
     """S5."""
     built(lastgood)

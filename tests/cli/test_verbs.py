@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from lastgood.cli.table import all_verbs
+from lastgood.cli.wording import width
 from tools.command import COMMAND, ROOT, Command
 from tools.harm import flip, packs_of
 from tools.terminal import Terminal
@@ -80,7 +82,10 @@ def test_show_tells_everything_that_a_checkpoint_holds(lastgood: Command) -> Non
 
 def test_an_empty_list_says_how_to_begin(lastgood: Command) -> None:
     done = lastgood("list")
-    assert (done.out, done.err) == ("", "no checkpoints yet; make the first: lastgood save\n")
+    assert (done.out, done.err) == (
+        "",
+        "there is no checkpoint of this workspace yet\n  make the first: lastgood save\n",
+    )
 
 
 def test_control_characters_are_shown_escaped(lastgood: Command) -> None:
@@ -264,6 +269,26 @@ def test_a_copy_aside_touches_nothing_else(kept: Command) -> None:
     assert kept("undo", "--list").err == "nothing to undo\n"
 
 
+def test_the_list_of_what_can_be_undone_leaves_out_what_is_final(kept: Command) -> None:
+    """T8, K3."""
+    kept("delete", "one", "--yes")
+    assert "delete of 1 checkpoint" in kept("undo", "--list").out
+    kept("prune", "--now", "--yes")
+    assert kept("undo", "--list").err == "nothing to undo\n"
+    assert kept("undo", "--list", "--json").json["operations"] == []
+    kept("undo", expect=10)
+
+
+def test_where_everything_was_deleted_for_good_that_is_said(kept: Command) -> None:
+    """T15: not that there is none yet."""
+    for name in ("one", "two"):
+        kept("delete", name, "--yes")
+    kept("prune", "--now", "--yes")
+    for words in (("restore", "@", "--yes"), ("show", "@"), ("diff",)):
+        assert "every checkpoint of this workspace was deleted" in kept(*words, expect=10).err
+    assert "yet" not in kept("recover").out
+
+
 def test_a_large_deletion_is_not_covered_by_yes(kept: Command) -> None:
     """Rule T16."""
     for number in range(60):
@@ -351,12 +376,21 @@ def test_the_next_command_keeps_the_workspace_that_was_named(kept: Command) -> N
     assert f"lastgood -C {place} undo" in shown
 
 
-def test_recover_with_nothing_interrupted_says_ready_to_continue(kept: Command) -> None:
+def test_recover_with_nothing_interrupted_does_not_say_that_it_recovers(kept: Command) -> None:
     """Rule P7."""
-    done = kept("checkpoint", "recover")
-    assert "nothing was interrupted" in done.err
-    assert done.out.startswith("Recovering from most recent checkpoint two (ckpt_")
-    assert done.out.endswith("\nReady to continue.\n")
+    first, second, *_, last = kept("recover").out.splitlines()
+    assert first == "Nothing was interrupted: there is nothing to recover."
+    assert second.startswith("The workspace stands at checkpoint ckpt_")
+    assert last == "Ready to continue."
+
+
+def test_recover_of_work_that_was_recorded_does_not_say_that_nothing_was_interrupted(kept: Command) -> None:
+    """Rule P7: an agent that is started again goes on there."""
+    kept("progress", "set", "--phase", "Construction")
+    kept("save", "a moment of work")
+    done = kept("recover")
+    assert done.out.startswith("Recovering from most recent checkpoint ")
+    assert "interrupted" not in done.out + done.err
     assert "(one, " in kept("resume", "one").out
 
 
@@ -551,8 +585,8 @@ def test_bad_numbers_are_usage_errors(kept: Command, words: tuple[str, ...]) -> 
 
 def test_on_a_narrow_terminal_a_list_keeps_within_it(kept: Command) -> None:
     kept("save", "a message that goes on and on, well past the width of any terminal", "--allow-empty")
-    listed = kept.terminal("list", "--limit", "20").out.replace("\x1b[1m", "").replace("\x1b[0m", "")
-    assert max(map(len, listed.splitlines())) <= 80
+    listed = kept.terminal("list", "--limit", "20").out
+    assert max(map(width, listed.splitlines())) <= 80
     assert "Kind" in listed
     assert "Gaps" not in listed
     picked = kept.terminal("restore", answers="q\n", expect=130).out
@@ -560,9 +594,25 @@ def test_on_a_narrow_terminal_a_list_keeps_within_it(kept: Command) -> None:
     assert max(len(line) for line in drawn.splitlines() if "ckpt_" in line) <= 80
 
 
-def test_help_keeps_within_a_terminal(kept: Command) -> None:
-    for words in (("help",), ("help", "save"), ("help", "restore"), ("help", "diff"), ("help", "workspace")):
-        assert max(map(len, kept.terminal(*words).out.splitlines())) <= 80 + len("\x1b[1m\x1b[0m")
+TOPICS = ["", "refs", "exit-codes", "environment", *(one.name for one in all_verbs())]
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_help_keeps_within_a_terminal(lastgood: Command, topic: str) -> None:
+    shown = lastgood.terminal("help", *([topic] if topic else [])).out
+    assert [line for line in shown.splitlines() if width(line) > 80] == []
+
+
+def test_an_example_that_fills_the_line_has_what_it_does_below(lastgood: Command) -> None:
+    shown = lastgood.terminal("help", "run").out.replace("\r", "")
+    assert "--on-failure rollback -- ./agent.sh\n" in shown
+    assert re.search(r"^ +until it is good$", shown, re.MULTILINE)
+
+
+def test_the_help_of_restore_says_what_becomes_of_files_made_since(lastgood: Command) -> None:
+    """T4."""
+    said = " ".join(lastgood("help", "restore").out.split())
+    assert "Files that were made since are deleted, once the guard holds them" in said
 
 
 # What a person sees on a terminal while a verb takes longer than half a second.
@@ -589,3 +639,16 @@ def test_the_seconds_shown_are_those_of_the_clock_however_few_alarms_were_heard(
     assert shown
     assert all(int(seconds) >= 1 for seconds in shown)
     assert terminal.shown == []
+
+
+def test_an_undo_that_meets_edits_says_where_the_other_version_lies(kept: Command) -> None:
+    """T8, T17."""
+    guarded = kept.project / "a.txt"
+    guarded.write_text("by hand\n", encoding="utf-8")
+    kept("restore", "@", "--yes")
+    guarded.write_text("since\n", encoding="utf-8")
+    said = kept("undo", "--merge", expect=3)
+    (copy,) = kept.project.glob("a.txt.lastgood-*")
+    assert f"as it was: {copy.name}" in said.err
+    assert copy.read_text(encoding="utf-8") == "by hand\n"
+    assert guarded.read_text(encoding="utf-8") == "since\n"

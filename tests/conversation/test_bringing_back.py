@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,6 +101,24 @@ def test_an_original_that_its_host_swept_away_comes_back_too(workspace: Workspac
     assert len(copy.read_bytes().splitlines()) == 2
 
 
+@pytest.mark.parametrize("host", ["claude-code", "codex"])
+def test_folders_that_a_host_makes_for_a_transcript_are_made_again(
+    host: str, workspace: Workspace, claude: Path, codex: Path
+) -> None:
+    """T11: its own home too, if what that lies in is there."""
+    file = claude if host == "claude-code" else codex
+    kept = captured(workspace, file).checkpoint
+    home = file.parents[3 if host == "claude-code" else 5]
+    for one in list(home.iterdir()):
+        shutil.rmtree(one)
+    copy = brought_back(workspace.restore(kept.id, only=["conversation"]))
+    assert copy.parent == file.parent
+    made = [folder for folder in copy.parents if folder.is_relative_to(home) and folder != home]
+    assert {folder.stat().st_mode & 0o777 for folder in made} == {0o700}
+    workspace.undo()
+    assert not copy.exists()
+
+
 def test_undo_removes_the_copy_and_redo_writes_it_again(workspace: Workspace, claude: Path) -> None:
     """T8, T11."""
     kept = captured(workspace, claude).checkpoint
@@ -178,8 +198,7 @@ def test_where_no_host_would_find_it_nothing_is_written(
         kept = captured(workspace, file if why == "elsewhere" else claude).checkpoint
     append(claude, said("later"))
     if why == "no-folder":
-        claude.unlink()
-        claude.parent.rmdir()
+        shutil.rmtree(claude.parents[3])
     elif why == "open-folder":
         claude.parent.chmod(0o777)
     elif why == "linked-away":
@@ -194,6 +213,56 @@ def test_where_no_host_would_find_it_nothing_is_written(
     assert "transcript" not in report.conversation
     assert "messages" in str(report.conversation["note"])
     assert report.conversation["messages"] == (1 if why == "messages" else 2)
+
+
+@pytest.mark.parametrize("why", ["gone", "open"])
+def test_the_command_says_why_no_transcript_was_written_and_what_to_type(
+    why: str, project: Path, store: Path, claude: Path, tmp_path: Path
+) -> None:
+    """T10, T11: what was asked for was not done, so the exit code is not 0."""
+    command = Command(project, store)
+    command("save", "said", "--transcript", str(claude))
+    home = tmp_path / "home"
+    if why == "gone":
+        shutil.rmtree(home)
+    else:
+        append(claude, said("later"))
+        claude.parent.chmod(0o777)
+    done = command("-C", str(project), "restore", "@", "--only", "conversation", "--yes", expect=3)
+    assert "(said) cannot be written for its host\n" in done.out
+    assert ("is not there" if why == "gone" else "others can write into") in done.out
+    mend = f"mkdir -p {home}" if why == "gone" else f"chmod go-w {claude.parent}"
+    assert f"mend that, and restore again: {mend}\n" in done.out
+    read = next(line for line in done.out.splitlines() if "read what was said: " in line)
+    words = shlex.split(read.partition("read what was said: ")[2])
+    assert "assistant:\n  two\n" in command(*words[1:]).out
+    subprocess.run(shlex.split(mend), check=True)
+    again = command("restore", "@", "--only", "conversation", "--yes").err
+    assert "go on with it: claude --resume " in again
+
+
+def test_the_command_names_the_transcript_that_is_as_it_was_already(
+    project: Path, store: Path, claude: Path
+) -> None:
+    """T11."""
+    command = Command(project, store)
+    command("save", "said", "--transcript", str(claude))
+    done = command("restore", "@", "--only", "conversation", "--yes")
+    assert "nothing to restore: what was asked for already is as in ckpt_" in done.out
+    assert "conversation: the transcript holds just this already\n" in done.out
+    assert f"go on with it: claude --resume {SESSION}\n" in done.out
+
+
+def test_a_restore_of_files_that_are_right_does_not_say_so_of_the_conversation(
+    project: Path, store: Path, claude: Path
+) -> None:
+    """T11."""
+    command = Command(project, store)
+    command("save", "said", "--transcript", str(claude))
+    shutil.rmtree(claude.parents[3])
+    done = command("restore", "@", "--yes")
+    assert "nothing to restore: all but the conversation already is as in ckpt_" in done.out
+    assert "conversation: it comes back as messages only: " in done.out
 
 
 def test_a_link_that_leads_into_the_hosts_folder_is_followed(

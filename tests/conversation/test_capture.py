@@ -499,3 +499,32 @@ def test_what_a_sweep_freed_is_stored_again(workspace: Workspace, file: Path, pr
     second = captured(workspace, file).checkpoint
     assert workspace.transcript(second.id) == file.read_bytes()
     assert workspace.verify(deep=True).ok
+
+
+@pytest.mark.parametrize("place", [0.1, 0.37, 0.5, 0.63, 0.9])
+def test_a_change_of_equal_length_in_the_middle_of_long_messages_is_kept(
+    workspace: Workspace, place: float
+) -> None:
+    """P5: what is handed over is there to be read, so that nothing is taken for known by its ends."""
+    messages = [{"role": "user", "content": f"{number:06} " + "x" * 1000} for number in range(6000)]
+    first = workspace.save(messages=messages).checkpoint
+    changed = list(messages)
+    changed[int(len(messages) * place)] = {"role": "user", "content": "changed" + "y" * 1000}
+    changed.append({"role": "assistant", "content": "one more"})
+
+    second = workspace.save(messages=changed).checkpoint
+
+    assert list(workspace.conversation(second.id)) == changed
+    assert list(workspace.conversation(first.id)) == messages
+
+
+def test_a_change_of_equal_length_alone_is_a_change(workspace: Workspace) -> None:
+    """P5, S10: a save of which only that changed makes a checkpoint, too."""
+    messages = [{"role": "user", "content": f"{number:06} " + "x" * 1000} for number in range(6000)]
+    first = workspace.save(messages=messages).checkpoint
+    changed = list(messages)
+    changed[2222] = {"role": "user", "content": "changed" + "y" * 1000}
+    report = workspace.save(messages=changed)
+    assert report.created
+    assert report.checkpoint.id != first.id
+    assert list(workspace.conversation(report.checkpoint.id)) == changed

@@ -14,7 +14,10 @@ from lastgood.conversation.hosts import (
     gemini_session,
     is_claude,
     is_gemini,
+    is_opencode,
+    is_opencode_database,
     is_rollout,
+    is_server,
     is_within,
     named_session,
     one_of_grown,
@@ -22,6 +25,7 @@ from lastgood.conversation.hosts import (
 from lastgood.conversation.reader import form_of, message_in, parsed, resume_command
 
 ONE, OTHER = "550e8400-e29b-41d4-a716-446655440000", "01a1feb9-521d-79e1-a95c-74cf5d4e1555"
+ROOT = "ses_df77eedfdffeObJ0hERteKYFoT"
 PROCESS = HostProcess(pid=7, started="3616428")
 
 
@@ -77,6 +81,8 @@ def test_the_folder_of_a_project_is_named_as_claude_code_names_it() -> None:
         (["claude", "--resume"], None),
         (["claude", "--resume", ONE, "--fork-session"], None),
         (["claude", "-p", ONE], None),
+        (["opencode", "run", "--session", ROOT, "go on"], ROOT),
+        (["opencode", "-s", ROOT, "--fork"], None),
     ],
 )
 def test_a_conversation_is_named_by_the_options_that_name_one(words: list[str], session: str | None) -> None:
@@ -116,6 +122,46 @@ def test_the_transcript_of_a_sub_agent_is_not_the_conversation() -> None:
 def test_gemini_is_told_by_the_program_and_not_by_what_it_was_given(words: list[str], so: object) -> None:
     """P8c."""
     assert is_gemini(words) == so
+
+
+@pytest.mark.parametrize(
+    ("words", "so"),
+    [
+        (["opencode", "run", "x"], True),
+        (["/opt/node_modules/opencode-linux-x64/bin/opencode"], True),
+        (["node", "/opt/node_modules/opencode-ai/bin/opencode.js"], True),
+        (["python3", "lastgood", "run", "--", "opencode"], False),
+        (["vi", "opencode.json"], False),
+    ],
+)
+def test_opencode_is_told_by_the_program_and_not_by_what_it_was_given(words: list[str], so: object) -> None:
+    """P8c."""
+    assert is_opencode(words) == so
+
+
+def test_an_opencode_that_serves_works_for_whoever_asks() -> None:
+    """P8c."""
+    assert is_server(["opencode", "serve", "--port", "4096"])
+    assert not is_server(["opencode", "run", "please"])
+    assert not is_server(["python3", "serve"])
+
+
+def test_the_database_of_opencode_is_told_by_its_place_and_name() -> None:
+    """P8c."""
+    assert is_opencode_database("/home/ada/.local/share/opencode/opencode.db")
+    assert is_opencode_database("/data/opencode/opencode-dev.db")
+    assert not is_opencode_database("/home/ada/.local/share/opencode/opencode.db-wal")
+    assert not is_opencode_database("/home/ada/shop/opencode.db")
+
+
+def test_of_several_of_one_process_the_last_counts_unless_a_stranger_may_have_written_it() -> None:
+    """P8c: opencode begins another conversation in the same process."""
+    grown = {ONE: "a", OTHER: "b"}
+    told = one_of_grown(grown, named=None, known=ONE, strangers=False, last=OTHER)
+    assert told == (OTHER, None)
+    assert one_of_grown(grown, named=ONE, known=None, strangers=True, last=OTHER) == (ONE, None)
+    session, doubt = one_of_grown(grown, named=None, known=ONE, strangers=True, last=OTHER)
+    assert (session, doubt is None) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +219,7 @@ def test_every_host_has_its_own_words_to_go_on() -> None:
         "claude --resume ID",
         "codex resume ID",
         "gemini --resume ID",
-        "opencode -s ID",
+        "opencode --session ID",
         None,
     ]
 

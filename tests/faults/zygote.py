@@ -179,6 +179,11 @@ def _run(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]
     say(f"ran {workspace.run(order['plan']).state}")
 
 
+def _task(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
+    workspace.task_start(order["id"])
+    say(f"done {workspace.task_done(order['id']).task}")
+
+
 def _list(workspace: Workspace, _order: dict[str, Any], say: Callable[[str], None]) -> None:
     say(f"listed {json.dumps([one.id for one in workspace.list() if one.kind != 'guard'])}")
 
@@ -211,6 +216,7 @@ VERBS: dict[str, Callable[[Any, dict[str, Any], Callable[[str], None]], None]] =
     "import": _import,
     "export": _export,
     "run": _run,
+    "task": _task,
 }
 
 

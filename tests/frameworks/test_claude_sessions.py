@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -26,9 +27,11 @@ from claude_agent_sdk._internal.session_store_validation import validate_session
 from claude_agent_sdk.testing import run_session_store_conformance
 
 import lastgood
+from lastgood import AsyncWorkspace
 from lastgood.errors import Busy, Damaged, Invalid, LastgoodError, NotFound
 from lastgood.integrations.claude_agent_sdk import LastgoodSessionStore
 from lastgood.workspace import Workspace
+from tools.values import not_none
 
 if TYPE_CHECKING:
     from claude_agent_sdk import SessionKey
@@ -68,7 +71,7 @@ def test_every_method_of_the_protocol_is_awaited() -> None:
         assert list(mine.parameters) == list(inspect.signature(method).parameters)
 
 
-def key_of(workspace: Workspace) -> SessionKey:
+def key_of(workspace: Workspace | AsyncWorkspace) -> SessionKey:
     return {"project_key": project_key_for_directory(workspace.path), "session_id": SESSION}
 
 
@@ -84,7 +87,7 @@ def answer(number: int, text: str) -> Any:
     return line(number, "assistant", {"role": "assistant", "content": [{"type": "text", "text": text}]})
 
 
-def line(number: int, type: str, message: object) -> dict[str, Any]:
+def line(number: int, type: str, message: object) -> Any:
     return {
         "type": type,
         "uuid": uuid_of(number),
@@ -126,6 +129,206 @@ async def test_the_files_come_back_to_before_a_prompt_or_to_after_its_turn(
     assert await sessions.files_of(SESSION) == await sessions.files_of(SESSION, message=uuid_of(6))
     workspace.undo()
     assert (project / "work.txt").read_text() == "second\n"
+
+
+async def test_one_call_goes_back_to_before_a_prompt_with_files_and_conversation(
+    workspace: Workspace, project: Path
+) -> None:
+    """T11: the session that went wrong stays; what was said before the prompt is one to be resumed."""
+    sessions = LastgoodSessionStore(workspace)
+    (project / "work.txt").write_text("a person's\n")
+    for number, text in ((1, "first"), (3, "second"), (5, "third")):
+        await turn(sessions, number, text, project)
+
+    newest = await sessions.rewind(SESSION)
+
+    assert (newest.prompt, newest.files.complete) == ("third", True)
+    assert (project / "work.txt").read_text() == "second\n"
+    assert await said_in(sessions, newest.session_id) == ["first", "did first", "second", "did second"]
+    assert len(await said_in(sessions, SESSION)) == 6
+
+    older = await sessions.rewind(SESSION, message=uuid_of(3))
+
+    assert (project / "work.txt").read_text() == "first\n"
+    assert await said_in(sessions, older.session_id) == ["first", "did first"]
+
+    beginning = await sessions.rewind(SESSION, message=uuid_of(1))
+
+    assert (beginning.session_id, beginning.prompt) == (None, "first")
+    assert (project / "work.txt").read_text() == "a person's\n"
+
+    again = await sessions.rewind(not_none(newest.session_id))  # a copy has the files of what it is a copy of
+
+    assert (project / "work.txt").read_text() == "first\n"
+    assert await said_in(sessions, again.session_id) == ["first", "did first"]
+
+
+async def said_in(sessions: LastgoodSessionStore, session: str | None) -> list[str]:
+    found = await get_session_messages_from_store(
+        sessions, not_none(session), directory=sessions.workspace.path
+    )
+    contents = [one.message["content"] for one in found]
+    return [one if isinstance(one, str) else one[0]["text"] for one in contents]
+
+
+async def test_a_rewind_that_cannot_be_done_leaves_everything(workspace: Workspace, project: Path) -> None:
+    sessions = LastgoodSessionStore(workspace)
+    await sessions.append(key_of(workspace), [prompt(1, "first"), answer(2, "did")])  # no hook: no files
+    for session, message in ((SESSION, None), (SESSION, uuid_of(2)), (uuid_of(9), None)):
+        with pytest.raises(NotFound):
+            await sessions.rewind(session, message=message)
+    await turn(sessions, 3, "second", project)
+    with pytest.raises(LastgoodError):
+        await sessions.rewind(SESSION, paths=["../outside"])
+    listed = await list_sessions_from_store(sessions, directory=workspace.path)
+    assert [one.session_id for one in listed] == [SESSION]
+    assert (project / "work.txt").read_text() == "second\n"
+
+
+async def test_checkpoints_are_labelled_by_what_was_said(workspace: Workspace, project: Path) -> None:
+    """S20: the prompt, the answer, the tool."""
+    sessions = LastgoodSessionStore(workspace)
+    await turn(sessions, 1, "make it loud\n\nand soon", project)
+    (project / "work.txt").write_text("louder")
+    call = {"type": "tool_use", "name": "Edit", "input": {"file_path": "work.txt", "old_string": "x"}}
+    await sessions.append(key_of(workspace), [line(3, "assistant", {"role": "assistant", "content": [call]})])
+    (project / "work.txt").write_text("loudest")
+    results = {"role": "user", "content": [{"type": "tool_result", "content": "done"}]}
+    await sessions.append(key_of(workspace), [line(4, "user", results)])
+
+    assert [one.message for one in workspace.list()] == [
+        f"Claude session {SESSION}",
+        "Edit work.txt",
+        "did make it loud and soon",
+        "before: make it loud and soon",
+    ]
+
+
+async def test_checkpoints_hold_the_conversation_so_far(workspace: Workspace, project: Path) -> None:
+    """P5: that before a prompt what was said before it, that after a turn the turn too."""
+    sessions = LastgoodSessionStore(workspace)
+    await turn(sessions, 1, "first", project)
+    await turn(sessions, 3, "second", project)
+    (project / "work.txt").write_text("third\n")
+    lines = not_none(await sessions.load(key_of(workspace)))
+    said: Any = {"hook_event_name": "UserPromptSubmit", "session_id": SESSION, "prompt": "third"}
+    await sessions.before_prompt(said, None, {"signal": None})
+
+    held = {one.message: one for one in workspace.list()}
+
+    assert list(held) == ["before: third", "did second", "did first", "before: first"]
+    assert held["before: first"].manifest.conversation is None
+    assert list(workspace.conversation(held["did first"].id)) == lines[:2]
+    assert list(workspace.conversation(held["did second"].id)) == lines
+    assert list(workspace.conversation(held["before: third"].id)) == lines
+
+
+async def test_talk_makes_no_checkpoint_before_its_turn_ends(workspace: Workspace, project: Path) -> None:
+    """S10: lines come one by one; each that changes no file has the checkpoint of before."""
+    sessions = LastgoodSessionStore(workspace)
+    call = {"type": "tool_use", "name": "Read", "input": {"file_path": "work.txt"}}
+    content = {"role": "assistant", "content": [call]}
+    result = {"role": "user", "content": [{"type": "tool_result", "content": "text"}]}
+    parts = [{"type": "text", "text": "it is"}]
+    batches = [
+        prompt(1, "what is in it?"),
+        line(2, "assistant", content),
+        line(3, "user", result),
+        line(4, "assistant", {"role": "assistant", "content": parts, "stop_reason": None}),
+        line(5, "assistant", {"role": "assistant", "content": parts, "stop_reason": "end_turn"}),
+    ]
+    (project / "work.txt").write_text("text")
+
+    counts = []
+    for one in batches:
+        await sessions.append(key_of(workspace), [one])
+        counts.append(len(workspace.list()))
+
+    assert counts == [1, 1, 1, 1, 2]
+    assert len(list(workspace.conversation(workspace.list()[0].id))) == 5
+
+
+@pytest.fixture
+def transcript(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file in which the program itself keeps the session, with a turn in it."""
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    folder = tmp_path / "claude" / "projects" / project_key_for_directory(str(project))
+    folder.mkdir(parents=True)
+    for one in (tmp_path / "claude", folder.parent, folder):
+        one.chmod(0o700)
+    file = folder / f"{SESSION}.jsonl"
+    said = [prompt(1, "first"), answer(2, "did first")]
+    file.write_text("".join(json.dumps({**one, "cwd": str(project)}) + "\n" for one in said))
+    file.chmod(0o600)
+    return file
+
+
+def test_where_the_program_keeps_a_transcript_it_is_what_checkpoints_hold(
+    workspace: Workspace, project: Path, transcript: Path
+) -> None:
+    """T11: so a restore gives one back that the program resumes."""
+    sessions = LastgoodSessionStore(workspace)
+    (project / "work.txt").write_text("first")
+    asyncio.run(sessions.append(key_of(workspace), [prompt(1, "first"), answer(2, "did first")]))
+    (kept,) = workspace.list()
+    held = not_none(kept.manifest.conversation)
+    assert (held.form, held.messages, os.fsdecode(held.source or b"")) == ("claude-code", 2, str(transcript))
+    assert workspace.transcript(kept.id) == transcript.read_bytes()
+
+    before = transcript.read_bytes()
+    (project / "work.txt").write_text("ruined")
+    with transcript.open("a") as file:
+        file.write(json.dumps(prompt(3, "ruin it")) + "\n")
+    report = workspace.restore(kept.id)
+
+    brought = not_none(report.conversation)
+    assert (project / "work.txt").read_text() == "first"
+    assert str(brought["resume_command"]).startswith("claude --resume ")
+    (fork,) = (one for one in transcript.parent.glob("*.jsonl") if one != transcript)
+    assert fork.read_bytes() == before.replace(SESSION.encode(), fork.stem.encode())
+
+
+def test_the_transcript_that_a_hook_names_is_held(
+    workspace: Workspace, project: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
+    sessions = LastgoodSessionStore(workspace)
+    (project / "work.txt").write_text("first")
+    said: Any = {
+        "hook_event_name": "UserPromptSubmit",
+        "session_id": SESSION,
+        "transcript_path": str(transcript),
+        "prompt": "second",
+    }
+    assert asyncio.run(sessions.before_prompt(said, None, {"signal": None})) == {}
+    (kept,) = workspace.list()
+    assert workspace.transcript(kept.id) == transcript.read_bytes()
+
+
+def test_a_transcript_that_cannot_be_read_costs_nothing(
+    workspace: Workspace, project: Path, transcript: Path
+) -> None:
+    """What was handed over is held instead."""
+    sessions = LastgoodSessionStore(workspace)
+    transcript.unlink()
+    os.mkfifo(transcript)
+    (project / "work.txt").write_text("first")
+    said = [prompt(1, "first"), answer(2, "did first")]
+    asyncio.run(sessions.append(key_of(workspace), said))
+    (kept,) = workspace.list()
+    assert list(workspace.conversation(kept.id)) == said
+
+
+async def test_an_asynchronous_workspace_keeps_sessions_too(project: Path, store: Path) -> None:
+    async with lastgood.open_async(project, store=store, maintenance="off") as workspace:
+        sessions = LastgoodSessionStore(workspace)
+        (project / "work.txt").write_text("a person's")
+        for number, text in ((1, "first"), (3, "second")):
+            await turn(sessions, number, text, project)
+        assert (await sessions.rewind(SESSION)).files.complete
+        assert (project / "work.txt").read_text() == "first\n"
+        await workspace.undo()
+        assert (project / "work.txt").read_text() == "second\n"
 
 
 async def test_what_a_person_changed_between_turns_lies_before_the_next_prompt(

@@ -354,11 +354,26 @@ def test_a_configuration_that_names_nothing_is_refused(workspace: Workspace) -> 
     assert list(saver.list(None)) == []
 
 
-async def test_the_asynchronous_face_of_a_workspace_is_not_taken(project: Path, store: Path) -> None:
-    async with lastgood.open_async(project, store=store) as workspace:
-        with pytest.raises(Usage, match="AsyncWorkspace, not Workspace") as caught:
-            LastgoodSaver(workspace)  # type: ignore[arg-type]
-        assert "lastgood.open" in caught.value.hint
+async def test_an_asynchronous_workspace_keeps_threads_and_files_too(project: Path, store: Path) -> None:
+    """What is awaited goes by the workspace's loop; closing it waits for that."""
+    config = config_of("1")
+    async with lastgood.open_async(project, store=store, maintenance="off") as workspace:
+        saver = LastgoodSaver(workspace, files=True)
+        assert saver.workspace is workspace
+        graph = writer(project, saver)
+        await graph.ainvoke({"done": []}, config, durability="sync")
+        (past,) = [one async for one in graph.aget_state_history(config) if one.next == ("second",)]
+        assert (await saver.arestore_files(past.config)).complete
+        assert files(project) == {"log.txt", "first.txt"}
+        await workspace.undo()
+        assert files(project) == {"log.txt", "first.txt", "second.txt", "third.txt"}
+        done = not_none(saver.get_tuple(config)).checkpoint["channel_values"]["done"]
+        assert done == ["first", "second", "third"]
+        late = asyncio.ensure_future(saver.adelete_thread("1"))
+        await asyncio.sleep(0)
+    await late
+    with lastgood.open(project, store=store, maintenance="off") as other:
+        assert LastgoodSaver(other).get_tuple(config) is None
 
 
 def test_versions_grow_whatever_saver_began(workspace: Workspace) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from agmi import check
@@ -32,6 +32,7 @@ from lastgood.errors import Damaged, Invalid, Unsafe
 from lastgood.integrations.langgraph import LastgoodSaver
 from lastgood.ledger import LedgerReader
 from lastgood.workspace import Workspace
+from tools.graph_states import put
 from tools.memory_under_attack import SaverUnderAttack
 from tools.values import not_none
 
@@ -82,15 +83,6 @@ VALUES = {
     "path": Path("/tmp/x"),
     "graph": [Send("node", {"a": 1}), Interrupt(value="why", id="9")],
 }
-
-
-def put(
-    saver: LastgoodSaver | InMemorySaver, values: dict[str, Any], config: RunnableConfig
-) -> RunnableConfig:
-    checkpoint = create_checkpoint(empty_checkpoint(), None, 1)
-    checkpoint["channel_values"] = values
-    checkpoint["channel_versions"] = dict.fromkeys(values, 1)
-    return saver.put(config, checkpoint, {"step": 1}, checkpoint["channel_versions"])
 
 
 def came_back(saver: LastgoodSaver | InMemorySaver, value: object) -> object:
@@ -281,6 +273,34 @@ def test_it_conforms_in_all_eight_capabilities(workspace: Workspace) -> None:
     assert {name: one.failures for name, one in report.results.items() if one.passed is not True} == {}
     assert sum(one.tests_passed for one in report.results.values()) == 81
     assert report.conformance_level() == "FULL"
+
+
+class Waiting(LastgoodSaver):
+    """A saver of files that is told that it is waited for, as by a graph run with ``durability="sync"``."""
+
+    async def aput(self, config: RunnableConfig, *given: Any, **words: Any) -> RunnableConfig:
+        said = {"configurable": {**config["configurable"], "__pregel_durability": "sync"}}
+        return await super().aput(cast("RunnableConfig", said), *given, **words)
+
+
+async def test_with_files_it_conforms_where_its_caller_waits(workspace: Workspace) -> None:
+    """The suite's own calls do not say that they do, and are refused."""
+
+    @checkpointer_test(name="Waiting")
+    async def waiting() -> AsyncGenerator[LastgoodSaver, None]:
+        yield Waiting(workspace, files=True)
+
+    report = await validate(waiting)
+    assert sum(one.tests_passed for one in report.results.values()) == 81
+    assert report.conformance_level() == "FULL"
+
+    @checkpointer_test(name="LastgoodSaver")
+    async def saver() -> AsyncGenerator[LastgoodSaver, None]:
+        yield LastgoodSaver(workspace, files=True)
+
+    refused = (await validate(saver)).results["put"]
+    assert refused.tests_passed == 0
+    assert all("does not wait for its checkpoints" in one for one in refused.failures or [])
 
 
 @pytest.mark.parametrize("attack", AT_REST_ATTACKS_WITH_SNAPSHOT, ids=lambda one: str(one.name))

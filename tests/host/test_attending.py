@@ -135,8 +135,24 @@ def test_a_command_sees_the_environment_that_it_was_given_and_nothing_of_what_is
     heard: list[bytes] = []
     attend(tmp_path, ("env", "-0"), variables=given, output=heard.append)
     seen = dict(line.split(b"=", 1) for line in b"".join(heard).rstrip(b"\0").split(b"\0"))
-    assert set(seen) == {b"PATH", b"LASTGOOD_CHECK", *map(os.fsencode, given)}
+    assert set(seen) == {b"PATH", b"PWD", b"LASTGOOD_CHECK", *map(os.fsencode, given)}
     assert seen[b"WORD"] == "naïve ".encode() + b"\xff"
+
+
+@pytest.mark.parametrize("was", [None, "/", "/nowhere", "a\ud800b"])
+def test_a_command_is_told_the_folder_that_it_is_in(tmp_path: Path, was: str | None) -> None:
+    """A shell would set it anew; other programs believe what they find."""
+    variables = {} if was is None else {"PWD": was}
+    ran = attend(tmp_path, (sys.executable, "-c", "import os; print(os.environ['PWD'])"), variables=variables)
+    assert ran.tail.decode().strip() == str(tmp_path)
+
+
+def test_a_command_is_told_its_folder_as_its_caller_spelt_it(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    spelt = str(tmp_path / "link")
+    told = (sys.executable, "-c", "import os; print(os.environ['PWD'])")
+    assert attend(tmp_path / "real", told, variables={"PWD": spelt}).tail.decode().strip() == spelt
 
 
 def test_a_command_has_a_session_of_its_own_and_no_descriptors_but_three(tmp_path: Path) -> None:
@@ -708,10 +724,13 @@ def test_a_process_that_vanishes_while_groups_are_compared_is_of_none(
     """P8c: whose group has the terminal is asked while processes end."""
     from lastgood import supervisor
 
+    gone = os.fork()
+    if gone == 0:
+        os._exit(0)
+    os.waitpid(gone, 0)
     asleep, awake = os.pipe()
-    watched = supervisor._Supervision(1 << 30, mark=None, caller=1, asleep=asleep, lent=None)
-    monkeypatch.setattr(watched, "_living", lambda: iter([os.getpid(), 1 << 30]))
-    monkeypatch.setattr("lastgood.supervisor.stat_of", lambda _pid: [])
+    watched = supervisor._Supervision(gone, mark=None, caller=1, asleep=asleep, lent=None)
+    monkeypatch.setattr(watched, "_living", lambda: iter([gone]))
     assert not watched._is_ours(os.getpgrp())
     for end in (asleep, awake):
         os.close(end)

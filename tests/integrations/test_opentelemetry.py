@@ -183,7 +183,7 @@ def test_what_is_counted(workspace: Workspace, project: Path, collector: Collect
     workspace.subscribe(collector.telemetry)
     (project / "a.txt").write_text("one")
     first = workspace.save("one").checkpoint
-    workspace.save("unchanged")
+    workspace.save()
     (project / "a.txt").write_text("two")
     workspace.restore(first.id)
     manual = (("lastgood.checkpoint.kind", "manual"),)

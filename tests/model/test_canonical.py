@@ -179,8 +179,8 @@ def test_a_manifest_is_canonical_json_for_any_reader(original: Manifest) -> None
 
 
 def test_a_manifest_of_a_newer_format_is_unsupported() -> None:
-    with pytest.raises(Unsupported, match="manifest/2"):
-        checkpoint.decode(b'{"schema":"lastgood.manifest/2"}')
+    with pytest.raises(Unsupported, match="manifest/3"):
+        checkpoint.decode(b'{"schema":"lastgood.manifest/3"}')
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,9 @@ def git(ours: bytes) -> SealedGit:
 
 
 def test_head_is_the_commit(git: SealedGit, project: Project) -> None:
-    assert git.head(project.root) is None
+    assert not_none(git.state(project.root)).head is None
     commit = project.commit()
-    assert git.head(project.root) == commit
+    assert not_none(git.state(project.root)).head == commit
 
 
 def test_new_commits_are_counted(git: SealedGit, project: Project) -> None:
@@ -83,7 +83,7 @@ def test_without_our_repository_it_cannot_be_told(project: Project, tmp_path: Pa
 
 def test_without_a_project_it_cannot_be_told(git: SealedGit, tmp_path: Path) -> None:
     assert git.commits_between(os.fsencode(tmp_path), "1" * 40, "2" * 40) is None
-    assert git.head(os.fsencode(tmp_path)) is None
+    assert git.state(os.fsencode(tmp_path)) is None
 
 
 def test_commits_of_sha_256_cannot_be_told(git: SealedGit, tmp_path: Path) -> None:

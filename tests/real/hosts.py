@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +30,8 @@ class Host:
         self.environment = {"HOME": str(home), "PATH": os.defpath}
         if name == "codex":
             self._configure(model)
+        elif name == "opencode":
+            self._configure_opencode(model)
         else:
             self.environment |= {
                 "ANTHROPIC_BASE_URL": model,
@@ -40,8 +46,14 @@ class Host:
         """Have one turn, in a new session or in one of before."""
         if self.name == "codex":
             words = ["exec", "--skip-git-repo-check", *(["resume", resume] if resume else []), text]
+        elif self.name == "opencode":
+            words = ["run", *(["--session", resume] if resume else []), text]
         else:
             words = ["-p", *(["--resume", resume] if resume else []), text]
+        self.do(*words)
+
+    def do(self, *words: str) -> None:
+        """Run the program with some words."""
         done = subprocess.run(
             [self.program, *words],
             cwd=self.project,
@@ -55,9 +67,39 @@ class Host:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def transcripts(self) -> set[Path]:
-        """Return the files of all its sessions."""
+        """Return the files of all its sessions; of opencode they lie in one database."""
+        if self.name == "opencode":
+            file = self.home / ".local/share/opencode/opencode.db"
+            if not file.exists():
+                return set()
+            with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+                rows = database.execute("SELECT id FROM session WHERE parent_id IS NULL").fetchall()
+            return {file / name for (name,) in rows}
         place = ".codex/sessions/*/*/*/*.jsonl" if self.name == "codex" else ".claude/projects/*/*.jsonl"
         return set(self.home.glob(place))
+
+    def _configure_opencode(self, model: str) -> None:
+        """Have it ask the model; by its own name, as it is called, which tells that it is opencode."""
+        folder = self.home / ".config/opencode"
+        folder.mkdir(parents=True)
+        own = {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": f"{model}/v1", "apiKey": "none"},
+            "models": {"scripted": {"name": "scripted", "tool_call": True}},
+        }
+        settings: dict[str, Any] = {
+            "model": "own/scripted",
+            "small_model": "own/scripted",
+            "provider": {"own": own},
+        }
+        settings |= {"autoupdate": False, "share": "disabled", "permission": {"bash": "allow"}}
+        (folder / "opencode.json").write_text(json.dumps(settings))
+        (self.home / "opencode").symlink_to(self.program)
+        self.program = str(self.home / "opencode")
+        self.environment |= {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+        self.environment["PWD"] = str(self.project)  # it believes that more than where it is
+        for name, place in ("CONFIG", ".config"), ("DATA", ".local/share"), ("CACHE", ".cache"):
+            self.environment[f"XDG_{name}_HOME"] = str(self.home / place)
 
     def _configure(self, model: str) -> None:
         folder = self.home / ".codex"

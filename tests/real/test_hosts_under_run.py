@@ -12,18 +12,22 @@ from pathlib import Path
 
 import pytest
 
+from lastgood.conversation.files import TranscriptFiles
 from lastgood.workspace import Workspace
 from real.hosts import Host
 from tools.command import COMMAND, Command
 from tools.living import eventually
-from tools.scripted_model import ANSWER, ScriptedModel
+from tools.scripted_model import ANSWER, BEGUN, ScriptedModel
 
 pytestmark = pytest.mark.real
 
 WORDS = {
     "claude-code": ["-p", "--dangerously-skip-permissions"],
     "codex": ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"],
+    "opencode": ["run"],
 }
+# What it has written down when it is in the middle of its turn: opencode a tool's use when that has ended.
+BEFORE = {"claude-code": b"begun.txt", "codex": b"begun.txt", "opencode": BEGUN.encode()}
 FIRST, SECOND = "Please begin", "go on now"
 
 
@@ -59,8 +63,17 @@ def start(lastgood: Command, host: Host, workspace: Workspace) -> subprocess.Pop
     assert eventually((lastgood.project / "begun.txt").exists)
     assert eventually(lambda: workspace.get_session().session.transcript is not None)
     (file,) = host.transcripts()
-    assert eventually(lambda: b"begun.txt" in file.read_bytes())
+    assert eventually(lambda: BEFORE[host.name] in whole(file))
     return run
+
+
+def whole(transcript: Path) -> bytes:
+    """Return a transcript as it is now."""
+    file = TranscriptFiles(b"/nonexistent").open(os.fsencode(transcript))
+    try:
+        return file.read(0, file.place().size)
+    finally:
+        file.close()
 
 
 def working(project: Path) -> list[int]:
@@ -73,12 +86,6 @@ def working(project: Path) -> list[int]:
         except OSError:
             continue
     return found
-
-
-def resumed(host: Host, command: str) -> None:
-    """Type the command that was printed, with one more prompt, as a program would."""
-    *_, session = shlex.split(command)
-    host.say(SECOND, resume=session)
 
 
 @pytest.mark.chance("what a real agent program does, and when")
@@ -107,23 +114,52 @@ def test_an_agent_whose_runner_was_killed_is_recovered_with_what_it_said_and_goe
     goes_on(host, model, lastgood, workspace)
 
 
+@pytest.mark.chance("what a real agent program does, and when")
+def test_an_agent_whose_transcript_is_gone_goes_on_after_the_printed_restore(
+    host: Host, model: ScriptedModel, lastgood: Command, workspace: Workspace
+) -> None:
+    """P7c, T11: each printed line, typed."""
+    run = start(lastgood, host, workspace)
+    (agent,) = [pid for pid in working(lastgood.project) if is_program(pid, host)]
+    os.kill(agent, signal.SIGKILL)
+    run.wait()
+    (lost,) = host.transcripts()
+    if host.name == "opencode":
+        host.do("session", "delete", lost.name)
+    else:
+        lost.unlink()
+    told = lastgood("recover").out
+    restore = next(line.partition("bring it back: ")[2] for line in told.splitlines() if " gone" in line)
+    done = lastgood(*shlex.split(restore)[1:], "--yes")
+    lines = (done.out + done.err).splitlines()
+    command = next(line.partition("go on with it: ")[2] for line in lines if "go on with it" in line)
+    resumes(host, model, command)
+
+
 def goes_on(host: Host, model: ScriptedModel, lastgood: Command, workspace: Workspace) -> None:
     """Recover, and find the whole conversation in the newest checkpoint and with the agent itself."""
     told = lastgood("recover", "--json").json["conversation"]
     assert told["host"] == host.name
     kept = [one for one in workspace.list() if one.conversation]
     assert FIRST in str(workspace.conversation(kept[0].id))
-    assert "begun.txt" in str(workspace.conversation(kept[0].id))
+    assert BEFORE[host.name].decode() in str(workspace.conversation(kept[0].id))
     assert kept[0].conversation is not None
     assert kept[0].conversation.messages == told["messages"]
-    (lastgood.project / "begun.txt").unlink()
+    resumes(host, model, told["resume_command"])
+
+
+def resumes(host: Host, model: ScriptedModel, command: str) -> None:
+    """Type the printed command with one more prompt: the program knows what was said."""
     model.asked.clear()
-    resumed(host, told["resume_command"])
+    before, _, resume = command.rpartition(" && ")
+    if before:
+        host.do(*shlex.split(before)[1:])
+    host.say(SECOND, resume=shlex.split(resume)[-1])
     asked = [one for one in model.asked if SECOND in one]
     assert asked
     assert all(FIRST in one for one in asked)
     (file,) = host.transcripts()
-    assert file.read_text().count(ANSWER)
+    assert ANSWER in whole(file).decode()
 
 
 def is_program(pid: int, host: Host) -> bool:

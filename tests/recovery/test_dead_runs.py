@@ -21,6 +21,7 @@ from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from lastgood.workspace.session import OpenSession
 from tools.forks import die_before, ended, forked
+from tools.harm import lose
 from tools.values import not_none
 
 Died = Callable[..., str]
@@ -524,3 +525,53 @@ def test_a_store_that_waits_for_a_restore_of_another_process_says_busy(
         twin._use(context.replace(wait=0.1))
         with pytest.raises(Busy):
             twin.recover()
+
+
+@pytest.mark.damages
+def test_a_rollback_does_not_pass_over_files_for_the_sake_of_lost_progress(
+    workspace: Workspace, project: Path, store: Path, died: Died
+) -> None:
+    """P7b, K4: of what is damaged beside the files the report says that it did not come back."""
+
+    def work(session: OpenSession[Workspace]) -> None:
+        for number in range(20):
+            with session.task(f"T{number:02}"):
+                (project / "a").write_text(f"{number}")
+        session.workspace.task_start("half")
+        (project / "a").write_text("half")
+
+    died(work)
+    last = workspace.get("@")
+    lose(store, f"{last.commit}:progress/tasks/0000/01")
+    workspace.verify()
+    assert workspace.get(last.id).damaged == "progress/tasks cannot be read"
+
+    report = workspace.recover(choice="continue", roll_back=True)
+
+    assert report.rolled_back_to == last.id
+    assert (project / "a").read_text() == "19"
+    assert not_none(report.checkpoint).damaged == "progress/tasks cannot be read"
+    assert report.passed_over == ()
+
+
+@pytest.mark.damages
+def test_a_rollback_names_the_checkpoints_whose_files_are_damaged(
+    workspace: Workspace, project: Path, store: Path, died: Died
+) -> None:
+    """P7b, K4: it leads to an older one, and says so."""
+
+    def work(session: OpenSession[Workspace]) -> None:
+        for name in ("A", "B"):
+            with session.task(name):
+                (project / "a").write_text(name)
+        session.workspace.task_start("half")
+
+    died(work)
+    later, *_ = [one for one in workspace.list() if one.moment == "after"]
+    lose(store, f"{later.commit}:workspace/a")
+    workspace.verify()
+
+    report = workspace.recover(choice="continue", roll_back=True)
+
+    assert (project / "a").read_text() == "A"
+    assert later.id in report.passed_over

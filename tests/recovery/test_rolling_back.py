@@ -7,7 +7,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.command import COMMAND, Command
+import pytest
+
+from tools.command import COMMAND, Command, told
 
 LASTGOOD = f"'{sys.executable}' '{COMMAND}'"
 START = f"export LASTGOOD_SESSION=$({LASTGOOD} session start -q --goal prices)"
@@ -97,3 +99,295 @@ def test_where_another_session_stopped_is_ground_for_the_next_one(lastgood: Comm
     shell(script(START.replace("prices", "taxes"), f":task start A; echo 2 > g; {DIE}"))
     lastgood("recover", "taxes", "--rollback")
     assert names(lastgood.project) == {"f"}
+
+
+# What was restored inside a session, and what is saved at the ends of turns.
+
+
+@pytest.mark.parametrize(
+    "restored", ["restore one a -y", "restore one -y --only files -- a", "restore one a --merge -y"]
+)
+def test_a_restore_of_some_paths_does_not_move_where_a_rollback_leads(
+    lastgood: Command, shell: Shell, restored: str
+) -> None:
+    """P7b: a guard and some paths are no reason to go back further."""
+    shell(
+        script(
+            f"{START}; echo 1 > a",
+            ":save one; echo 2 > a; echo 2 > b",
+            ":save two",
+            ":task start T; echo bad > a; echo junk > junk",
+            f":{restored}; echo worse > b",
+            DIE,
+        )
+    )
+    lastgood("recover", "--rollback")
+    assert names(lastgood.project) == {"a", "b"}
+    assert (lastgood.project / "a").read_text() == "2\n"
+    assert (lastgood.project / "b").read_text() == "2\n"
+
+
+def test_files_that_were_restored_within_a_task_leave_that_under_way(lastgood: Command, shell: Shell) -> None:
+    """P7b: all files went back to before it, and its work began anew."""
+    shell(
+        script(
+            f"{START}; echo 1 > a",
+            ":save one",
+            ":task start T; echo bad > a",
+            ":restore one -y --only files; echo worse > a",
+            DIE,
+        )
+    )
+    lastgood("recover", "--rollback")
+    assert (lastgood.project / "a").read_text() == "1\n"
+
+
+def test_between_tasks_it_is_the_end_of_the_last_one_that_is_still_there(
+    lastgood: Command, shell: Shell
+) -> None:
+    """P7b: what a restore took back was done later, and does not come again."""
+    shell(
+        script(
+            START,
+            ":task start A; echo A > a",
+            ":task done A",
+            ":task start B; echo B > b",
+            ":task done B",
+            ":restore task:A -y; echo junk > junk",
+            DIE,
+        )
+    )
+    lastgood("recover", "--rollback")
+    assert names(lastgood.project) == {"a"}
+
+
+def test_a_second_rollback_leads_where_the_first_one_did(lastgood: Command, shell: Shell) -> None:
+    """P7b: to what was saved before the task, though another one had ended earlier."""
+    shell(
+        script(
+            START,
+            ":task start A; echo A > a",
+            ":task done A; echo wip > wip",
+            f":save wip; {LASTGOOD} task start B; echo junk > junk",
+            DIE,
+        )
+    )
+    first = lastgood("recover", "--rollback", "--json").json["rolled_back_to"]
+    (lastgood.project / "junk").write_text("again")
+    second = lastgood("recover", "--rollback", "--json").json["rolled_back_to"]
+    assert (first, names(lastgood.project)) == (second, {"a", "wip"})
+
+
+def test_the_end_of_the_turn_before_is_where_the_open_turn_began(lastgood: Command, shell: Shell) -> None:
+    """P7b: a host may save no more than the ends of turns."""
+    turn = ":save -q --kind turn turn"
+    shell(script(f"{START}; echo 1 > f", turn, "echo 2 > f", turn, "echo broken > f", DIE))
+    lastgood("recover", "--rollback")
+    assert (lastgood.project / "f").read_text() == "2\n"
+
+
+def test_the_checkpoint_before_the_open_turn_is_where_it_began(lastgood: Command, shell: Shell) -> None:
+    """P7b: what a person changed between two turns stays."""
+    before, after = (f":save -q --kind turn --meta moment={one} turn" for one in ("before", "after"))
+    shell(
+        script(
+            f"{START}; echo 1 > f",
+            before,
+            "echo 2 > f",
+            after,
+            "echo by hand > f",
+            before,
+            "echo broken > f",
+            ":save -q --kind tool tool; echo worse > f",
+            DIE,
+        )
+    )
+    lastgood("recover", "--rollback")
+    assert (lastgood.project / "f").read_text() == "by hand\n"
+
+
+# Whose progress comes with the files.
+
+
+def test_a_finished_session_lends_a_waiting_one_no_tasks(lastgood: Command, shell: Shell) -> None:
+    """P7b: a checkpoint of it is refused, with what to do instead; that works."""
+    shell(script(START, ":task start A; echo A > a", ":task done A", ":session end"))
+    ended = lastgood("list", "--json").json["checkpoints"][0]["id"]
+    shell(script(START.replace("prices", "taxes"), f":task start B; echo B > b; {DIE}"))
+
+    refused = lastgood("recover", ended, "--rollback", expect=13)
+
+    told(refused, 13)
+    assert "belongs to another session" in refused.err
+    assert f"lastgood restore {ended[:13]}" in refused.err
+    assert names(lastgood.project) == {"a", "b"}
+    lastgood("restore", ended, "-y")
+    lastgood("recover", "taxes", "--continue")
+    assert names(lastgood.project) == {"a"}
+    assert tasks_of(lastgood, "taxes") in ({}, {"B": "pending"})
+
+
+def test_files_of_before_a_session_bring_no_tasks_of_another_one(lastgood: Command, shell: Shell) -> None:
+    """P7b: where its own first checkpoint is gone, it is the end of the one before."""
+    shell(script(START, ":task start A; echo A > a", ":task done A", ":session end"))
+    shell(script(START.replace("prices", "taxes"), f":task start B; echo B > b; {DIE}"))
+    first = lastgood("list", "--kind", "session-start", "--json").json["checkpoints"][0]["id"]
+    lastgood("delete", first, "-y")
+
+    lastgood("recover", "taxes", "--rollback")
+
+    assert names(lastgood.project) == {"a"}
+    assert tasks_of(lastgood, "taxes") == {"B": "pending"}
+
+
+def tasks_of(lastgood: Command, goal: str) -> dict[str, str]:
+    """Return how the tasks of a session stand."""
+    found = lastgood("session", "list", "--json").json["sessions"]
+    (session,) = [one for one in found if one["goal"] == goal]
+    return {one["id"]: one["state"] for one in session["progress"]["tasks"]}
+
+
+# A restore that was killed waits as well.
+
+MANY = "for n in $(seq 60); do echo $n > f$n; done"
+
+
+def killed_restore(lastgood: Command, ref: str, *, path: str = ".lastgood-") -> None:
+    """Have a restore be killed at its first rename in the workspace."""
+    kill = (
+        "import sys\nfrom tools.forks import die_before\nimport lastgood\n"
+        f"die_before('os.rename', path={path!r})\n"
+        f"lastgood.open(maintenance='off').restore({ref!r}, only=('files',), force=True)\n"
+    )
+    tests = Path(COMMAND).parent / "tests"
+    subprocess.run(
+        [sys.executable, "-c", kill],
+        cwd=lastgood.project,
+        env=lastgood.environment | {"PYTHONPATH": f"{tests}:{tests.parent}/src"},
+        capture_output=True,
+        check=False,
+    )
+    assert lastgood("status", "--json").json["state"] == "interrupted"
+
+
+def test_very_many_deletions_are_asked_about_beside_a_restore_that_was_killed(
+    lastgood: Command, shell: Shell
+) -> None:
+    """P7b, T16: that is taken back first; then the plan of the rollback is known, and asked about."""
+    shell(script(f"{START}; echo 1 > a", ":save one; echo 2 > a", f":task start T; {MANY}; {DIE}"))
+    killed_restore(lastgood, "one")
+
+    refused = lastgood("recover", "--rollback", "--continue", expect=15)
+
+    assert "60 files" in refused.err
+    assert (lastgood.project / "f60").exists()
+    assert (lastgood.project / "a").read_text() == "2\n"
+    assert lastgood("status", "--json").json["state"] == "incomplete"
+    plan = refused.err.split("--plan ")[1].split()[0]
+    lastgood("recover", "--rollback", "--continue", "--plan", plan)
+    assert not (lastgood.project / "f60").exists()
+
+
+def test_a_restore_that_was_killed_is_taken_back_beside_a_run_that_died(
+    lastgood: Command, shell: Shell
+) -> None:
+    """T7, P7: and its files stay as they are then."""
+    shell(script(f"{START}; echo 1 > a", ":save one; echo 2 > a", f":task start T; echo junk > junk; {DIE}"))
+    killed_restore(lastgood, "one")
+    done = lastgood("recover", "--rollback")
+    assert "rolled the interrupted restore back" in done.out
+    assert (lastgood.project / "a").read_text() == "2\n"
+    assert names(lastgood.project) == {"a", "junk"}
+    assert lastgood("status", "--json").json["state"] == "active"
+
+
+def test_very_many_deletions_are_asked_about_where_a_checkpoint_is_named(
+    lastgood: Command, shell: Shell
+) -> None:
+    """P7b, T16: whether a run waits or none does."""
+    (lastgood.project / "a").write_text("1")
+    saved = lastgood.save()
+    shell(MANY)
+    assert "60 files" in lastgood("recover", saved, "--rollback", expect=15).err
+    shell(script(START, f":task start T; {DIE}"))
+    assert "60 files" in lastgood("recover", saved, "--rollback", expect=15).err
+    assert (lastgood.project / "f60").exists()
+
+
+# What passed its check, restores of restores, other sessions' checkpoints, tasks without files.
+
+
+def test_a_checked_checkpoint_on_a_branch_that_was_left_is_no_ground(lastgood: Command, shell: Shell) -> None:
+    """P7b: the session's own `@good` counts along the history from `@`."""
+    lastgood("save", "first", "--allow-empty")
+    work = [START, ":task start t1; echo x > unwanted", ":task done t1", ":check @ -- true"]
+    shell(script(*work, ":restore first --yes", ":task start t2; echo y > half", DIE))
+    lastgood("recover", "--rollback")
+    assert names(lastgood.project) == set()
+
+
+def test_what_an_earlier_restore_took_back_stays_so_after_another_one(
+    lastgood: Command, shell: Shell
+) -> None:
+    """P7b: an attempt that was taken back is not the first one any more."""
+    lastgood("save", "first", "--allow-empty")
+    begun = [START, ":task start t1; echo x > junk", ":task fail t1", ":restore first --yes"]
+    between = ["echo good > good", ":save m1", "echo worse > good", ":restore m1 --yes"]
+    shell(script(*begun, *between, ":task start t1; echo z > half", DIE))
+    lastgood("recover", "--rollback")
+    assert names(lastgood.project) == {"good"}
+    assert (lastgood.project / "good").read_text() == "good\n"
+
+
+def test_a_checkpoint_of_nobody_between_two_tasks_leaves_the_first_one_done(
+    lastgood: Command, shell: Shell
+) -> None:
+    """P7b, P6: what was done before the target is not done again."""
+    outside = f"env -u LASTGOOD_SESSION {LASTGOOD} save by-hand"
+    work = [START, ":task start t1; echo x > one", ":task done t1", f"echo y > two; {outside}"]
+    shell(script(*work, ":task start t2; echo z > half", DIE))
+    done = lastgood("recover", "--rollback")
+    assert names(lastgood.project) == {"one", "two"}
+    assert "Tasks: 1 done, 1 pending (t2)." in done.out
+
+
+def test_the_files_of_a_rollback_are_brought_back_alone_where_the_progress_went_on(
+    lastgood: Command, shell: Shell
+) -> None:
+    """P7b, T8: as the refusal says, which a session's own undo leads to."""
+    shell(script(START, ":task start A; echo A > a", ":task done A", ":task start B; echo B > b", DIE))
+    id = lastgood("recover", "--rollback", "--json").json["session"]["id"]
+    assert names(lastgood.project) == {"a"}
+    within = {"LASTGOOD_SESSION": id}
+    lastgood("task", "start", "B", env=within)
+    inside = lastgood("undo", env=within, expect=10).err
+    assert "what was done outside it: env -u LASTGOOD_SESSION lastgood undo\n" in inside
+    refused = lastgood("undo", expect=13).err
+    assert "keep the progress as it is: lastgood undo --merge\n" in refused
+
+    lastgood("undo", "--merge")
+
+    assert names(lastgood.project) == {"a", "b"}
+    states = lastgood("progress", "show", "--json", env=within).json["progress"]["tasks"]
+    assert [one["state"] for one in states] == ["done", "running"]
+
+
+def test_an_undo_of_a_rollback_that_changed_no_file_brings_the_progress_back(
+    lastgood: Command, shell: Shell
+) -> None:
+    shell(script(START, ":task start t1", ":task done t1", ":task start t2", DIE))
+    lastgood("recover", "@start", "--rollback")
+    lastgood("undo")
+    (session,) = lastgood("session", "list", "--json").json["sessions"]
+    assert {one["id"]: one["state"] for one in session["progress"]["tasks"]}["t1"] == "done"
+
+
+def test_the_line_that_goes_on_with_one_command_says_how_it_is_checked(lastgood: Command) -> None:
+    """P7: without its check it would be other work."""
+    lastgood("run", "--check", "test -e ok", "--retries", "0", "--", "true", expect=None)
+    words = [sys.executable, COMMAND, "run", "--check", "test -e ok", "--timeout", "1m", "--", "sleep", "60"]
+    with subprocess.Popen(words, cwd=lastgood.project, env=lastgood.environment) as runner:
+        while "sleep 60" not in lastgood("session", "list").out:
+            pass
+        runner.kill()
+    assert "run --check 'test -e ok' --timeout 60s -- sleep 60" in lastgood("status").out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -139,6 +140,49 @@ def test_an_agent_with_a_new_shell_for_each_call_is_taken_back(lastgood: Command
     )
     assert wrecked(lastgood.project)
     assert "incomplete" in lastgood("status").out
+    lastgood("recover", "--rollback")
+    assert restored(lastgood.project)
+
+
+HUNDRED_SHELLS = """
+import subprocess, sys
+from concurrent.futures import ThreadPoolExecutor
+first, beat = sys.argv[1:]
+subprocess.run(["sh", "-c", first], check=True, stdout=subprocess.DEVNULL)
+busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+with ThreadPoolExecutor(4) as pool:
+    codes = list(pool.map(lambda _: subprocess.run(["sh", "-c", beat + " >&2"]).returncode, range(100)))
+for one in busy:
+    one.kill()
+print(sum(codes), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_an_agent_that_lives_through_a_hundred_shells_is_never_taken_for_dead(lastgood: Command) -> None:
+    """P1, P7a: under load, four of them at a time; nor is it taken for living afterwards."""
+    seen = []
+    with subprocess.Popen(
+        [sys.executable, "-c", HUNDRED_SHELLS, SCRIPT, f"{LASTGOOD} session heartbeat -q"],
+        cwd=lastgood.project,
+        env=lastgood.environment,
+        start_new_session=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as agent:
+        assert agent.stdout is not None
+        while not select.select([agent.stdout], [], [], 1)[0]:
+            seen += lastgood("session", "list", "--json").json["sessions"]
+        failed = agent.stdout.readline()
+        refused = lastgood("recover", "--rollback", expect=None)
+        agent.kill()
+
+    assert failed == "0\n"
+    assert {one["state"] for one in seen} == {"active"}
+    assert refused.code == 13
+    assert wrecked(lastgood.project)
+    assert sessions(lastgood) == {"prices": "incomplete"}
     lastgood("recover", "--rollback")
     assert restored(lastgood.project)
 
@@ -419,6 +463,26 @@ def test_on_a_terminal_a_start_asks_about_one_that_did_not_finish(
     done = lastgood.terminal("session", "start", "--goal", "next", answers=answers, expect=code)
     assert "(prices): stopped without finishing" in done.out
     assert ("Tasks: 1 done, 1 running (T2)." in done.out) == answers.startswith("r")
+    assert sessions(lastgood) == found
+
+
+@pytest.mark.parametrize(
+    ("answers", "code", "found"),
+    [
+        ("f\nf\n", 0, {"next": "active", "taxes": "ended", "prices": "ended"}),
+        ("f\nc\n", 0, {"taxes": "ended", "prices": "active"}),
+        ("f\n\n", 130, {"taxes": "ended", "prices": "incomplete"}),
+        ("what\nc\n", 0, {"taxes": "active", "prices": "incomplete"}),
+    ],
+)
+def test_on_a_terminal_a_start_asks_about_each_that_did_not_finish(
+    lastgood: Command, shell: Shell, answers: str, code: int, found: dict[str, str]
+) -> None:
+    """P7d: the newest first."""
+    shell(f"{SCRIPT}; kill -9 $$")
+    shell(f"{SCRIPT.replace('prices', 'taxes')}; kill -9 $$")
+    done = lastgood.terminal("session", "start", "--goal", "next", answers=answers, expect=code)
+    assert ("please answer c, f or r" in done.out) == answers.startswith("what")
     assert sessions(lastgood) == found
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import lastgood
+from faults.disks import tmpfs
 from lastgood.errors import NotFound
 from tools.command import COMMAND, Command, told
 from tools.terminal import Terminal
@@ -174,6 +175,30 @@ def test_a_file_in_its_place_is_refused_and_stays(gone: Command) -> None:
         assert "move that away, then: lastgood" in done.err
     assert gone.project.read_text(encoding="utf-8") == "theirs\n"
     assert gone("-C", str(gone.project), "cat", "@", "a.txt", cwd=elsewhere(gone)).out == "mine\n"
+
+
+def test_another_disk_mounted_in_its_place_is_refused_unless_it_is_meant(lastgood: Command) -> None:
+    """S11: what lies below it is there again when the disk is gone; its checkpoints can be had meanwhile."""
+    write(lastgood.project)
+    lastgood("save", "good", "--name", "good")
+    options = ("-C", str(lastgood.project), "--store", str(lastgood.store))
+    with tmpfs(lastgood.project):
+        for words in (("status",), ("save", "x"), ("restore", "@", "--yes"), ("undo",)):
+            done = lastgood(*options, *words, cwd=elsewhere(lastgood), expect=15)
+            assert "it is the root of a mounted disk" in done.err
+            assert f"lastgood {' '.join(options)} status --allow-root" in done.err
+        assert os.listdir(lastgood.project) == []
+        assert (
+            lastgood(*options, "cat", "good", "a.txt", "--allow-root", cwd=elsewhere(lastgood)).out
+            == "mine\n"
+        )
+        aside = str(lastgood.project.parent / "aside")
+        lastgood(*options, "restore", "good", "--to", aside, "--allow-root", cwd=elsewhere(lastgood))
+        lastgood(*options, "restore", "good", "--yes", "--allow-root", cwd=elsewhere(lastgood))
+        assert sorted(os.listdir(lastgood.project)) == ["a.txt", "src"]
+        (lastgood.project / "a.txt").write_text("on the disk\n", encoding="utf-8")
+    assert (lastgood.project / "a.txt").read_text(encoding="utf-8") == "mine\n"
+    assert picture(lastgood.project) == picture(Path(aside))
 
 
 def test_a_link_in_its_place_is_refused_and_nothing_is_written_through_it(

@@ -21,7 +21,7 @@ from tools.forest import Forest, Ground, Names, Node
 from tools.values import not_none
 
 if TYPE_CHECKING:
-    from lastgood.model.operation import Favour
+    from lastgood.literals import Favour
 
 
 # Leaves by path: a file's mode and content, or a link's target.
@@ -84,7 +84,9 @@ class Case:
             copies=Copies(ref="x", suffix=SUFFIX),
             limits=paths,
         )
-        return plan_merge(tree, ground, evidence=evidence, paths=paths, discard=False)
+        return plan_merge(
+            tree, ground, evidence=evidence, paths=paths, discard=False, was=lambda _path: False
+        )
 
     def blend(self, sides: Sides) -> MergedBlob | None:
         assert sides.base

@@ -17,7 +17,7 @@ from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 
 if TYPE_CHECKING:
-    from lastgood.model.operation import Favour
+    from lastgood.literals import Favour
 
 
 MIDDLE = "".join(f"{number}\n" for number in range(10))
@@ -76,6 +76,31 @@ def test_a_merge_takes_back_the_agent_and_keeps_the_person(line: Line) -> None:
     ]
     assert not report.complete
     assert line.workspace.verify(deep=True).ok
+
+
+def test_a_merge_of_a_path_that_was_deleted_since_keeps_it_so_and_says_it(line: Line) -> None:
+    """T17, T10: it is in the checkpoint, and stays deleted."""
+    report = line.workspace.restore(line.target.id, merge=True, paths=["mine"])
+
+    assert [(one.path, one.result, one.reason) for one in report.outcomes] == [
+        (b"mine", "kept", "deleted since, which a merge keeps")
+    ]
+    assert report.complete
+    assert not (line.project / "mine").exists()
+
+
+def test_a_merge_of_a_path_in_conflict_that_is_gone_says_that_it_is_in_conflict(line: Line) -> None:
+    """T17: a person deleted what the agent had changed; the target's version is put beside."""
+    (line.project / "clash").unlink()
+
+    report = line.workspace.restore(line.target.id, merge=True, paths=["clash"])
+
+    assert [(one.result, one.reason) for one in report.outcomes if one.path == b"clash"] == [
+        ("skipped", "conflict")
+    ]
+    assert not (line.project / "clash").exists()
+    with pytest.raises(NotFound, match="neither the checkpoint nor the workspace has nothing"):
+        line.workspace.restore(line.target.id, merge=True, paths=["nothing"])
 
 
 def test_a_merge_is_undone_and_brought_again(line: Line) -> None:
@@ -297,7 +322,7 @@ def test_an_undo_refuses_while_git_has_lost_what_was_staged(
     with pytest.raises(Unsafe) as raised:
         workspace.undo()
 
-    assert "undo --force" in (raised.value.hint or "")
+    assert "undo --merge" in (raised.value.hint or "")
     assert (realigned / "file").read_text() == "target\n"
 
 

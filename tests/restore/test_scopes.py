@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from tools.command import Command
 from tools.values import not_none
 
 if TYPE_CHECKING:
-    from lastgood.settings import Scope
+    from lastgood.literals import Scope
 
 
 HOST = "550e8400-e29b-41d4-a716-446655440000"
@@ -304,7 +305,11 @@ def test_an_undo_is_refused_when_the_progress_went_on(
     workspace.progress_set(step=3)
     with pytest.raises(Conflict, match="progress") as caught:
         workspace.undo()
-    assert "--force" in caught.value.hint
+    assert caught.value.message == "the progress went on since, so nothing was undone"
+    assert caught.value.hint.split("\n") == [
+        "to undo the files alone, and keep the progress as it is: lastgood undo --merge",
+        "or both, the progress too (the present state is saved first): lastgood undo --force",
+    ]
     assert (project / "file").read_text() == "one"
 
     report = workspace.undo(force=True)
@@ -454,6 +459,70 @@ def test_head_is_named_when_it_has_moved(command: Command, told_of: str) -> None
     said = command("restore", target, "--git", "--yes")
     assert "HEAD and index: put back" in said.err
     assert "main is not where it was" in said.err
+
+
+def test_a_branch_that_was_switched_is_named(command: Command) -> None:
+    """T9: also where both are at the same commit."""
+    git = ("git", "-C", str(command.project))
+    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
+    (command.project / "file").write_text("one\n")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "words"], check=True)
+    subprocess.run([*git, "switch", "-q", "-c", "feature"], check=True)
+    target = command.save("on feature")
+    subprocess.run([*git, "switch", "-q", "main"], check=True)
+    (command.project / "file").write_text("changed\n")
+    told = "git was on feature at that checkpoint, is on main now, and stays as it is"
+    assert told in command("restore", target, "--dry-run").out
+    moved = command("restore", target, "--yes", "--json").json["head_moved"]
+    assert (moved["commits"], moved["from_branch"], moved["to_branch"]) == (0, "feature", "main")
+    subprocess.run([*git, "switch", "-q", "--detach"], check=True)
+    subprocess.run([*git, "commit", "-q", "-a", "--allow-empty", "-m", "more"], check=True)
+    (command.project / "file").write_text("more\n")
+    told = "git was on feature at that checkpoint, is on no branch now (1 commit away)"
+    assert told in command("restore", target, "--dry-run").out
+
+
+def test_a_repository_that_went_with_its_folder_is_not_told_to_have_moved(command: Command) -> None:
+    """T9, T12a."""
+    git = ("git", "-C", str(command.project))
+    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
+    (command.project / "file").write_text("one\n")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "words"], check=True)
+    target = command.save("first")
+    shutil.rmtree(command.project)
+    place = ("-C", str(command.project))
+    said = command(*place, "restore", target, "--yes", cwd=command.project.parent)
+    assert "its .git is in no checkpoint" in said.err
+    assert "HEAD" not in said.err
+    (command.project / "file").write_text("changed\n")
+    told = "git was on main at that checkpoint, and the repository is gone"
+    assert told in command("restore", target, "--yes").err
+
+
+def test_renames_that_stay_staged_are_told(command: Command) -> None:
+    """T9: the files are back under their old names, and git's index has the new ones."""
+    git = ("git", "-C", str(command.project))
+    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
+    (command.project / "file").write_text("one\n")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "words"], check=True)
+    target = command.save("before the rename")
+    told = "git's index stays as it is, and is not as it was at that checkpoint (--git puts it back too)"
+    (command.project / "file").write_text("two\n")
+    assert told not in command("restore", target, "--yes").err
+    subprocess.run([*git, "mv", "file", "renamed"], check=True)
+    assert told not in command("restore", target, "--yes", "--", "file").err
+    (command.project / "file").unlink()
+    said = command("restore", target, "--yes", "--json").json
+    assert (said["index_differs"], said["head_moved"]) == (True, None)
+    command("undo")
+    assert told in command("restore", target, "--yes").err
+    command("undo")
+    assert told not in command("restore", target, "--git", "--yes").err
+    status = subprocess.run([*git, "status", "--short"], check=True, capture_output=True, text=True).stdout
+    assert status == ""
 
 
 def test_conflicts_are_listed_and_give_code_3(command: Command, told_of: str) -> None:

@@ -384,7 +384,7 @@ def test_sizes_are_told_by_workspace_and_by_session(kept: Workspace, store: Path
     save(kept, "two")
     kept.delete(gone.id)
 
-    found = kept.sizes()
+    found = kept.store_sizes()
 
     assert list(found.workspaces) == [kept._context.key]
     assert found.deleted > 50_000 > found.workspaces[kept._context.key] > 0
@@ -494,7 +494,7 @@ def test_what_a_policy_of_the_callers_own_lets_go_is_not_on_the_undo_stack(
     workspace.restore(ids[1])
     (project / "a").write_text("later")
     workspace.save("later")
-    assert workspace.let_go(*ids[:3]) == (ids[1], ids[2])
-    assert workspace.let_go() == ()
+    assert workspace.delete_unkept(*ids[:3]) == (ids[1], ids[2])
+    assert workspace.delete_unkept() == ()
     assert workspace.operations()[0].type == "restore"
     assert [one.id for one in workspace.list(kind="risky")] == [ids[3], ids[0]]

@@ -106,7 +106,7 @@ def test_every_verb_tells_what_the_disk_gives_the_store(workspace: Workspace, fo
     truth = on_disk(folder / "store")
 
     assert status.store_bytes == truth
-    assert workspace.sizes().store == truth
+    assert workspace.store_sizes().store == truth
     assert workspace.report().sizes.store == truth
     parts = status.store_parts
     assert min(parts.objects, parts.catalogue, parts.backups, parts.ledger, parts.caches, parts.damaged) > 0

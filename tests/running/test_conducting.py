@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from lastgood.model.run import PlannedTask, WorkPlan
 from lastgood.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
-from tools.command import started
+from tools.command import COMMAND, started
 from tools.runs import Told, states, wait_for
 from tools.values import not_none
 
@@ -55,6 +56,39 @@ def test_checkpoints_are_made_around_every_task(workspace: Workspace) -> None:
     assert {one.session for one in workspace.list()} == {report.session}
     assert workspace.get("task:A").metrics.tasks_total == 2
     assert report.checkpoint == workspace.get("@").id
+
+
+def test_a_checked_task_has_one_checkpoint_which_shows_what_it_changed(workspace: Workspace) -> None:
+    """P3, T15: the one from before its check is given up when that has passed, or has failed."""
+    passes = {"id": "A", "run": "echo a > a", "check": "test -s a"}
+    fails = {"id": "B", "run": "echo b > b", "check": "false", "on_failure": "keep"}
+    workspace.run({"tasks": [passes, fails]})
+    made = [(one.kind, one.manifest.task, one.good) for one in reversed(workspace.list())]
+    assert made == [
+        ("session-start", None, None),
+        ("task", "A", True),
+        ("error", "B", False),
+        ("session-end", None, None),
+    ]
+    task = workspace.get("task:A")
+    assert workspace.get("@good").id == task.id
+    assert (task.manifest.changes.added, task.manifest.changes.modified) == (1, 0)
+    assert workspace.get("@start").id == task.manifest.previous
+    assert workspace.operations() == ()
+
+
+def test_what_a_check_changes_is_kept_as_it_was_before(workspace: Workspace) -> None:
+    workspace.run({"tasks": [{"id": "A", "run": "echo a > a", "check": "echo other > a"}]})
+    after, before = workspace.list()[1:3]
+    assert (before.message, after.kind) == ("task A before its check", "task")
+    assert workspace.read(before.id, "a") == b"a\n"
+    assert after.good is None
+
+
+def test_a_checkpoint_that_somebody_named_during_the_check_stays(workspace: Workspace) -> None:
+    name = f"{sys.executable} {COMMAND} name $LASTGOOD_CHECKPOINT tried"
+    workspace.run({"tasks": [{"id": "A", "run": "echo a > a", "check": name}]})
+    assert workspace.get("tried").message == "task A before its check"
 
 
 def test_tasks_wait_for_what_they_need(workspace: Workspace, outside: Path) -> None:

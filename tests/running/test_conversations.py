@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -17,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from lastgood.conversation.files import TranscriptFiles
 from lastgood.conversation.hosts import Chosen, FoundConversation, claude_folder
 from lastgood.conversation.reader import resume_command
 from lastgood.errors import Storage
@@ -26,10 +29,28 @@ from lastgood.workspace.running.context import RunContext
 from tools import agent_program
 from tools.command import COMMAND, Command
 from tools.living import eventually, eventually_gone
+from tools.opencode_database import OpencodeDatabase
 from tools.values import not_none
 
 HOSTS = sorted(agent_program.HOSTS)
-SCRIPTS = {"claude-code": "claude.py", "codex": "codex.py", "gemini-cli": "gemini.js"}
+# Those that do not say which conversation they have.
+SILENT = ["gemini-cli", "opencode"]
+IN_FILES = [host for host in HOSTS if host != "opencode"]
+SCRIPTS = {
+    "claude-code": "claude.py",
+    "codex": "codex.py",
+    "gemini-cli": "gemini.js",
+    "opencode": "opencode",
+}
+# A script is called as the real program is.
+SCRIPT = """import sys
+from pathlib import Path
+
+sys.path.insert(0, {tests!r})
+from tools import agent_program
+
+agent_program.main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])
+"""
 
 
 class Agents:
@@ -43,13 +64,13 @@ class Agents:
         self._workspace = workspace
         self.running: list[subprocess.Popen[bytes]] = []
         command.environment |= {"HOME": str(folder / "home"), "LASTGOOD_AUTO_INTERVAL": "1h"}
-        for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"):
+        for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME"):
             command.environment.pop(name, None)
 
     def words(self, host: str, *more: str, control: Path | None = None) -> list[str]:
-        """Return the words that start one; its script is called as the real program is."""
+        """Return the words that start one."""
         script = self._folder / SCRIPTS[host]
-        shutil.copy(agent_program.__file__, script)
+        script.write_text(SCRIPT.format(tests=str(Path(agent_program.__file__).parents[1])))
         return [sys.executable, str(script), host, str(control or self.control), *more]
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
@@ -76,10 +97,17 @@ class Agents:
         return process
 
     def kept(self) -> dict[str, Any]:
-        """Wait until the session of the run keeps a conversation, and return which."""
-        assert eventually(self.keeps)
-        session = self._workspace.get_session().session
-        return {"host": session.transcript_host, "session": session.transcript_session}
+        """Wait until the run keeps the conversation of an agent that has said so, and return which."""
+        assert eventually(lambda: self.keeps() and self.named() in self.said())
+        return {"host": self._workspace.get_session().session.transcript_host, "session": self.named()}
+
+    def named(self) -> str | None:
+        """Return what its host calls the conversation that is kept."""
+        return self._workspace.get_session().session.transcript_session
+
+    def said(self) -> set[str]:
+        """Return what all agents call theirs."""
+        return {one["session"] for file in self._folder.glob("*/up-*") for one in up(file.parent)}
 
     def keeps(self) -> bool:
         sessions = self._workspace.sessions()
@@ -98,8 +126,12 @@ def up(control: Path) -> list[dict[str, Any]]:
 
 
 def whole(path: str) -> bytes:
-    """Return a file up to its last whole line."""
-    content = Path(path).read_bytes()
+    """Return a transcript up to its last whole line."""
+    file = TranscriptFiles(b"/nonexistent").open(os.fsencode(path))
+    try:
+        content = file.read(0, file.place().size)
+    finally:
+        file.close()
     return content[: content.rfind(b"\n") + 1]
 
 
@@ -127,7 +159,7 @@ def test_the_conversation_of_a_known_host_is_kept_with_the_checkpoints_of_its_ru
     code, out = agents.end(run)
     assert code == 0, out
     done = next(one for one in workspace.list() if one.kind == "task")
-    assert workspace.transcript(done.id) == Path(agent["path"]).read_bytes()
+    assert workspace.transcript(done.id) == whole(agent["path"])
     assert not_none(done.conversation).form == host
     assert not_none(done.conversation).messages == 3
     assert [one["role"] for one in workspace.conversation(done.id)] == ["user", "assistant", "assistant"]
@@ -175,10 +207,122 @@ def test_what_was_said_after_the_last_checkpoint_of_a_killed_runner_is_kept_by_r
     assert not any(one.conversation for one in workspace.list())
     told = lastgood("recover", "--json").json["conversation"]
     resume = resume_command(host, agent["session"])
-    assert told == {"host": host, "messages": 2, "resume_command": resume, "transcript": agent["path"]}
     newest = workspace.get("latest")
+    assert told == {
+        "host": host,
+        "messages": 2,
+        "resume_command": resume,
+        "transcript": agent["path"],
+        "readable": True,
+        "checkpoint": newest.id,
+    }
     assert newest.session == workspace.get_session().id
     assert workspace.transcript(newest.id) == whole(agent["path"])
+
+
+def killed_agent(agents: Agents, host: str) -> dict[str, Any]:
+    """Run an agent that is killed once its conversation is kept, and return what it said of itself."""
+    run = agents.start("run", "--", *agents.words(host))
+    agents.kept()
+    (agent,) = up(agents.control)
+    os.kill(agent["pid"], signal.SIGKILL)
+    agents.end(run)
+    return agent
+
+
+@pytest.mark.parametrize("whole_home", [False, True])
+@pytest.mark.parametrize("host", IN_FILES)
+def test_a_host_that_lost_the_transcript_goes_on_after_the_printed_restore(
+    host: str, whole_home: object, agents: Agents, tmp_path: Path, lastgood: Command
+) -> None:
+    """P7c: what cannot be gone on with is not printed as if it could; a home that is gone is made again."""
+    agent = killed_agent(agents, host)
+    file = Path(agent["path"])
+    content = whole(agent["path"])
+    if whole_home:
+        (home,) = (tmp_path / "home").glob(f".{host.partition('-')[0]}")
+        shutil.rmtree(home)
+    else:
+        file.unlink()
+    told = lastgood("-C", str(lastgood.project), "recover", "--review").out
+    resume = not_none(resume_command(host, agent["session"]))
+    assert resume not in told
+    (line,) = [line for line in told.splitlines() if "gone" in line]
+    restoring = shlex.split(line.partition("bring it back: ")[2])
+    assert restoring[:3] == ["lastgood", "-C", str(lastgood.project)]
+    done = lastgood(*restoring[1:], "--yes", "--json").json
+    command = shlex.split(done["conversation"]["resume_command"])
+    assert command[:-1] == shlex.split(resume)[:-1]
+    copy = Path(done["conversation"]["transcript"])
+    assert copy.parent == file.parent
+    assert copy.read_bytes().replace(command[-1].encode(), agent["session"].encode()) == content
+
+
+def test_recover_names_the_transcript_that_a_restore_brought_back(agents: Agents, lastgood: Command) -> None:
+    """P7c: nobody is sent to make another copy; once that is taken back, the restore is named again."""
+    agent = killed_agent(agents, "claude-code")
+    Path(agent["path"]).unlink()
+    back = lastgood("restore", "@", "--only", "conversation", "--yes", "--json").json["conversation"]
+    with open(back["transcript"], "ab") as copy:
+        said = {"type": "user", "sessionId": "x", "message": {"role": "user", "content": "on"}}
+        copy.write(json.dumps(said).encode() + b"\n")
+    told = lastgood("recover", "--review")
+    assert f"go on with it: {back['resume_command']}\n" in told.out
+    assert f"Conversation: 3 messages of claude-code, from {back['transcript']}\n" in told.out
+    assert "bring it back" not in told.out
+    Path(back["transcript"]).unlink()
+    assert "bring it back" in lastgood("recover", "--review").out
+
+
+def test_recover_names_the_restore_again_once_a_copy_is_taken_back(agents: Agents, lastgood: Command) -> None:
+    """P7c, T8."""
+    Path(killed_agent(agents, "codex")["path"]).unlink()
+    lastgood("restore", "@", "--only", "conversation", "--yes")
+    assert "bring it back" not in lastgood("recover", "--review").out
+    lastgood("undo")
+    assert "bring it back" in lastgood("recover", "--review").out
+
+
+def test_a_session_that_was_deleted_in_opencode_comes_back_by_the_printed_lines(
+    agents: Agents, lastgood: Command
+) -> None:
+    """P7c: the restore, then the import and the session that it makes."""
+    agent = killed_agent(agents, "opencode")
+    database = sqlite3.connect(Path(agent["path"]).parent)
+    database.execute("DELETE FROM session")
+    database.commit()
+    database.close()
+    told = lastgood("recover", "--review").out
+    assert "opencode --session" not in told
+    (line,) = [line for line in told.splitlines() if "gone" in line]
+    restoring = shlex.split(line.partition("bring it back: ")[2])
+    back = lastgood(*restoring[1:], "--yes", "--json").json["conversation"]
+    session = Path(back["transcript"]).stem
+    assert back["resume_command"] == f"opencode import {back['transcript']} && opencode --session {session}"
+    said = json.loads(Path(back["transcript"]).read_text())["messages"]
+    assert [part["text"] for one in said for part in one["parts"] if part["type"] == "text"] == [
+        agent_program.PROMPT,
+        agent_program.BEGUN,
+    ]
+    told = lastgood("recover", "--review").out
+    assert "Conversation: 2 messages of opencode" in told
+    assert f"go on with it: {back['resume_command']}\n" in told
+
+
+def test_a_transcript_that_is_gone_before_anything_was_kept_is_said_to_be(
+    agents: Agents, lastgood: Command
+) -> None:
+    """P7c."""
+    run = agents.start("run", "--", *agents.words("codex"))
+    agents.kept()
+    (agent,) = up(agents.control)
+    run.kill()
+    run.wait()
+    assert eventually_gone(agent["pid"])
+    Path(agent["path"]).unlink()
+    told = lastgood("recover")
+    assert "codex resume" not in told.out
+    assert "gone, or cannot be read, and no checkpoint holds it" in told.out
 
 
 def test_recover_prints_the_hosts_own_command_that_goes_on(agents: Agents, lastgood: Command) -> None:
@@ -224,14 +368,15 @@ def test_the_conversation_of_a_stranger_in_the_same_folder_is_never_taken(
     assert workspace.get_session().session.transcript_session == own
 
 
+@pytest.mark.parametrize("host", SILENT)
 def test_where_nobody_can_tell_whose_file_grows_none_is_kept_and_that_is_said(
-    agents: Agents, workspace: Workspace, tmp_path: Path
+    host: str, agents: Agents, workspace: Workspace, tmp_path: Path
 ) -> None:
     """P8c."""
     control = tmp_path / "theirs"
     control.mkdir()
-    agents.beside("gemini-cli", control)
-    run = agents.start("run", "--json", "--", *agents.words("gemini-cli"))
+    agents.beside(host, control)
+    run = agents.start("run", "--json", "--", *agents.words(host))
     line = b""
     while b"nobody can tell whose is whose" not in line:
         line = not_none(run.stdout).readline()
@@ -241,14 +386,15 @@ def test_where_nobody_can_tell_whose_file_grows_none_is_kept_and_that_is_said(
     assert not any(one.conversation for one in workspace.list())
 
 
+@pytest.mark.parametrize("host", SILENT)
 def test_what_a_stranger_wrote_before_the_agent_began_is_not_the_agents(
-    agents: Agents, tmp_path: Path
+    host: str, agents: Agents, tmp_path: Path
 ) -> None:
     """P8c."""
     control, go = tmp_path / "theirs", tmp_path / "go"
     control.mkdir()
-    rival = agents.beside("gemini-cli", control)
-    words = " ".join(agents.words("gemini-cli", "--silent"))
+    rival = agents.beside(host, control)
+    words = " ".join(agents.words(host, "--silent"))
     run = agents.start("run", "--", "sh", "-c", f"until [ -e {go} ]; do sleep 0.1; done; exec {words}")
     time.sleep(1)
     (control / "end").touch()
@@ -262,15 +408,16 @@ def test_what_a_stranger_wrote_before_the_agent_began_is_not_the_agents(
     assert agents.end(run)[0] == 0
 
 
+@pytest.mark.parametrize("host", SILENT)
 def test_a_conversation_found_without_a_name_is_let_go_once_a_strangers_grows_beside_it(
-    agents: Agents, workspace: Workspace, tmp_path: Path
+    host: str, agents: Agents, workspace: Workspace, tmp_path: Path
 ) -> None:
     """P8c."""
     control = tmp_path / "theirs"
     control.mkdir()
-    run = agents.start("run", "--", *agents.words("gemini-cli"))
+    run = agents.start("run", "--", *agents.words(host))
     agents.kept()
-    agents.beside("gemini-cli", control)
+    agents.beside(host, control)
     assert eventually(lambda: not agents.keeps())
     code, out = agents.end(run)
     assert code == 0
@@ -373,11 +520,10 @@ def test_counting_the_messages_of_a_long_conversation_takes_no_memory_by_its_len
     line = b'{"role": "user", "content": "%s"}\n'
     lines: Any = (line % (b"%d" % number * 200) for number in range(20_000))
     monkeypatch.setattr(conversation, "_whole_lines", lambda *_: lines)
-    monkeypatch.setattr(conversation, "has_rest", lambda *_: True)
-    session: Any = SimpleNamespace(transcript="/one")
+    monkeypatch.setattr(conversation, "_goes_on", lambda *_: True)
     tracemalloc.start()
     try:
-        assert conversation._messages(None, session, None) == 20_000  # type: ignore[arg-type]
+        assert conversation._messages(None, b"/one", None) == 20_000  # type: ignore[arg-type]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -395,6 +541,52 @@ def test_a_conversation_that_was_named_at_the_start_is_told_from_a_strangers(
     run = agents.start("run", "--", *agents.words("gemini-cli", "--session-id", own))
     assert agents.kept()["session"] == own
     assert agents.end(run)[0] == 0
+
+
+def test_of_two_files_of_a_conversation_of_gemini_the_one_that_goes_on_is_kept(
+    agents: Agents, workspace: Workspace, tmp_path: Path
+) -> None:
+    """P8c: resumed in another minute it begins a second file."""
+    own = "e4aa09d3-e3e0-4098-81e2-362f44393299"
+    chats = tmp_path / "home/.gemini/tmp/project/chats"
+    chats.mkdir(parents=True)
+    for stamp in ("2026-11-23T01-00", "2026-11-23T02-00"):
+        head = json.dumps({"sessionId": own, "projectHash": "1", "kind": "main"})
+        said = json.dumps({"type": "user", "content": "before " * 500}) if "01-00" in stamp else ""
+        (chats / f"session-{stamp}-{own[:8]}.jsonl").write_text(f"{head}\n{said}\n")
+    run = agents.start("run", "--", *agents.words("gemini-cli", "--session-id", own))
+    assert agents.kept()["session"] == own
+    session = workspace.get_session().session
+    assert session.transcript == str(chats / f"session-2026-11-23T01-00-{own[:8]}.jsonl")
+    assert agents.end(run)[0] == 0
+
+
+def test_of_two_conversations_that_opencode_has_one_after_the_other_the_last_one_is_kept(
+    agents: Agents, lastgood: Command, workspace: Workspace
+) -> None:
+    """P8c: each with what was said until the other went on; a sub-agent's, or another folder's, is none."""
+    run = agents.start("run", "--", *agents.words("opencode"))
+    first = agents.kept()["session"]
+    database = OpencodeDatabase(
+        Path(up(agents.control)[0]["path"]).parents[2],
+        directory=str(lastgood.project),
+        now=time.time_ns() // 1_000_000,
+    )
+    second = database.begin()
+    database.user("something new")
+    assert eventually(lambda: agents.named() == second)
+    database.begin(parent=second)
+    database.user("of a sub-agent")
+    database.begin(directory="/elsewhere")
+    database.user("of another folder")
+    database.close()
+    time.sleep(1)
+    assert agents.named() == second
+    assert agents.end(run)[0] == 0
+    said = [str(workspace.conversation(one.id)) for one in workspace.list() if one.conversation]
+    assert any("something new" in one for one in said)
+    assert agent_program.DONE in said[0]
+    assert agents.named() == first
 
 
 def test_the_last_words_of_one_conversation_are_kept_when_a_task_begins_another(
@@ -441,13 +633,16 @@ def test_a_plan_names_the_file_of_a_tasks_conversation_within_the_workspace(
     assert kept == {"one": b'{"of": 1}\n', "two": b'{"of": 2}\n'}
 
 
+@pytest.mark.parametrize(
+    ("host", "variable"), [("claude-code", "CLAUDE_CONFIG_DIR"), ("opencode", "XDG_DATA_HOME")]
+)
 def test_the_environment_that_counts_is_that_of_the_agent_itself(
-    agents: Agents, lastgood: Command, tmp_path: Path
+    host: str, variable: str, agents: Agents, tmp_path: Path
 ) -> None:
     """P8c."""
-    words = " ".join(agents.words("claude-code"))
+    words = " ".join(agents.words(host))
     elsewhere = tmp_path / "elsewhere"
-    run = agents.start("run", "--", "sh", "-c", f"CLAUDE_CONFIG_DIR={elsewhere} {words}; exit 0")
+    run = agents.start("run", "--", "sh", "-c", f"{variable}={elsewhere} {words}; exit 0")
     agents.kept()
     assert up(agents.control)[0]["path"].startswith(str(elsewhere))
     assert agents.end(run)[0] == 0

@@ -6,17 +6,22 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tools.command import COMMAND, Command
+from tools.command import COMMAND, PATIENCE, Command
 from tools.living import eventually, eventually_gone, lives, state, written
-from tools.terminal import Terminal
+from tools.terminal import Shell, Terminal
+from tools.values import not_none
 
 RUN = f"{sys.executable} {COMMAND} run"
+# Ctrl-C may come while a shell forks: bash then waits for a child that has not heard it.
+SLEEPS = "exec sleep 1000"
 # Raw mode: no echo, no keys that send signals; what is typed comes as it is.
 RAW = (
     "import os, time, tty; tty.setraw(0); open({pid!r}, 'w').write('%d\\n' % os.getpid());"
@@ -24,36 +29,10 @@ RAW = (
 )
 
 
-class Shell(Terminal):
-    """An interactive bash with job control, and what a person does at it."""
-
-    def says(self, line: str) -> None:
-        """Read on until a line says just that."""
-        self.until(lambda: line in self.shown)
-
-    def at_prompt(self) -> None:
-        """Read on until the shell has the terminal again."""
-        self.until(lambda: bool(self.shown) and self.shown[-1] == "$")
-
-    def settings(self, file: Path) -> str:
-        """Return how the terminal is set, as the shell's own programs find it."""
-        self.type(f"stty -a > {file}; echo set $((1 + 1)) {file.name}\n")
-        self.says(f"set 2 {file.name}")
-        return file.read_text()
-
-    def has_stopped(self) -> None:
-        """Read on until the shell knows of a job that stopped."""
-        self.type("until jobs -s | grep -q Stopped; do sleep 0.1; done; clear; jobs\n")
-        self.until("Stopped")
-
-
 @pytest.fixture
 def shell(lastgood: Command) -> Iterator[Shell]:
     """Return an interactive shell in the project."""
-    environment = lastgood.environment | {"PS1": "$ ", "PS2": ""}
-    words = ["bash", "--norc", "--noprofile", "-i"]
-    with Shell(words, cwd=lastgood.project, environment=environment, columns=200) as seen:
-        seen.at_prompt()
+    with Shell(cwd=lastgood.project, environment=lastgood.environment) as seen:
         yield seen
 
 
@@ -141,7 +120,7 @@ def test_a_command_that_ends_by_ctrl_c_was_interrupted(
     direct: Callable[..., Terminal], lastgood: Command
 ) -> None:
     """P8c, P8: no retry follows."""
-    with direct("sh", "-c", "echo ready; sleep 1000", options=("--retries", "3")) as seen:
+    with direct("sh", "-c", f"echo ready; {SLEEPS}", options=("--retries", "3")) as seen:
         seen.until("ready")
         seen.type("\x03")
         assert seen.end() == 130
@@ -219,7 +198,7 @@ def test_a_command_that_kills_its_group_ends(direct: Callable[..., Terminal]) ->
         assert seen.end() == 137
 
 
-@pytest.mark.parametrize("work", ["echo ready; sleep 1000", HANDLES])
+@pytest.mark.parametrize("work", [f"echo ready; {SLEEPS}", HANDLES])
 def test_ctrl_c_reaches_who_called_lastgood_too(
     shell: Shell, lastgood: Command, tmp_path: Path, work: str
 ) -> None:
@@ -243,11 +222,8 @@ def test_ctrl_c_reaches_who_called_lastgood_too(
 )
 def test_a_window_that_is_closed_interrupts_the_run(lastgood: Command, work: str) -> None:
     """P8c: nothing is taken back."""
-    environment = lastgood.environment | {"PS1": "$ ", "PS2": ""}
-    words = ["bash", "--norc", "--noprofile", "-i"]
     made = lastgood.project / "made"
-    with Shell(words, cwd=lastgood.project, environment=environment, columns=200) as seen:
-        seen.at_prompt()
+    with Shell(cwd=lastgood.project, environment=lastgood.environment) as seen:
         (lastgood.project.parent / "work").write_text(f"echo work > made; echo ready; {work}")
         seen.type(f"{RUN} --on-failure rollback -- sh {lastgood.project.parent}/work\n")
         seen.says("ready")
@@ -457,3 +433,79 @@ def test_only_tasks_that_ask_for_it_read_the_input_of_the_run(
     lastgood("run", plan, stdin=b"the prompt")
     assert (lastgood.project / "without").read_bytes() == b""
     assert (lastgood.project / "with").read_bytes() == b"the prompt"
+
+
+@pytest.mark.parametrize(
+    ("redirection", "read"),
+    [("< /dev/null", ""), ("0> /dev/null", ""), ("< /dev/zero", "\0\0"), ("0> fifo", ""), ("<&-", "")],
+)
+def test_what_is_no_pipe_or_cannot_be_read_goes_to_the_command_as_it_is(
+    lastgood: Command, tmp_path: Path, redirection: str, read: str
+) -> None:
+    """P8c: nohup gives a command a standard input that can only be written to."""
+    os.mkfifo(tmp_path / "fifo")
+    holder = os.open(tmp_path / "fifo", os.O_RDWR)
+    script = f"cd {tmp_path}; {RUN.replace(' run', f' -C {lastgood.project} run')} --retries 1"
+    done = subprocess.run(
+        ["sh", "-c", f"{script} -- sh -c 'head -c 2 2> /dev/null || true' {redirection}"],
+        env=lastgood.environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    os.close(holder)
+    assert done.stdout == read
+    assert "could not be kept" not in done.stderr
+
+
+@contextmanager
+def waiting(command: Command, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a command with retries whose standard input does not end, and that makes a file."""
+    words = [sys.executable, COMMAND, "run", "--retries", "1", *options, "--", "sh", "-c", "cat > got"]
+    with subprocess.Popen(
+        words,
+        cwd=command.project,
+        env=command.environment,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as running:
+        yield running
+        running.kill()
+
+
+def test_that_the_end_of_standard_input_is_waited_for_is_told_before_the_first_attempt(
+    lastgood: Command,
+) -> None:
+    """P8c."""
+    with waiting(lastgood) as running:
+        said = not_none(running.stderr)
+        line = said.readline()
+        while b"waiting for the end of standard input" not in line:
+            assert line
+            line = said.readline()
+        assert not (lastgood.project / "got").exists()
+        running.communicate(b"the prompt", timeout=PATIENCE)
+        assert running.returncode == 0
+    assert (lastgood.project / "got").read_bytes() == b"the prompt"
+
+
+def test_standard_input_that_does_not_end_within_the_timeout_ends_the_run(lastgood: Command) -> None:
+    """P8c: no attempt was made, so that nothing is left to go on with."""
+    with waiting(lastgood, "--timeout", "1s") as running:
+        said = not_none(running.stderr).read().decode()
+        assert running.wait() == 14
+    assert "lastgood: standard input did not end within 1 s\n" in said
+    assert not (lastgood.project / "got").exists()
+    assert lastgood("status", "--json").json["state"] == "idle"
+
+
+def test_more_than_can_be_kept_for_another_attempt_is_refused_before_the_first(lastgood: Command) -> None:
+    """P8c: without retries nothing has to be kept."""
+    prompt = bytes((64 << 20) + 1)
+    done = lastgood("run", "--retries", "1", "--", "sh", "-c", "cat > got", stdin=prompt, expect=12)
+    assert "more than 64 MiB came through standard input" in done.err
+    assert "leave out the retries" in done.err
+    assert not (lastgood.project / "got").exists()
+    assert lastgood("run", "--", "wc", "-c", stdin=prompt).out.split() == [str(len(prompt))]

@@ -433,8 +433,12 @@ def test_several_runs_that_died_are_named(workspace: Workspace, plan_file: Plan)
     for _ in range(2):
         ids.append(RunWorkspace(workspace).open_run(plan_from(plan), goal=None).session.id)
         workspace.session_break_off(ids[-1], reason="test")
-    with pytest.raises(Usage, match=f"2 runs of this plan did not finish: {ids[1]}, {ids[0]}"):
+    with pytest.raises(Usage, match="2 runs of this plan did not finish") as refused:
         workspace.run(plan)
+    assert [line.split()[1].rstrip(":") for line in refused.value.message.splitlines()[1:]] == [
+        ids[1],
+        ids[0],
+    ]
     assert workspace.run(plan, choice="review").session == ids[1]
     assert workspace.run(plan, choice="fresh").state == "done"
     assert workspace.status().state == "idle"

@@ -6,6 +6,7 @@ import array
 import fcntl
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -240,6 +241,7 @@ def test_signals_leave_the_run_to_be_continued_with_a_code_of_their_own(
         out, err = one.communicate(timeout=120)
         assert (one.returncode, err) == (code, b"")
         assert f"A: interrupted by {number.name}".encode() in out
+        assert b"\n  interrupted: A\n" in out
         assert f"go on with it: lastgood run {plan} --continue".encode() in out
         (outside / "began").unlink()
     assert lastgood("status", "--json").json["state"] == "incomplete"
@@ -309,6 +311,21 @@ def test_a_command_is_tried_again_until_its_check_passes(lastgood: Command) -> N
     assert (lastgood.project / "log").read_text() == "2\n"
     assert lastgood("show", "@good", "--json").json["checkpoint"]["good"] is True
     assert lastgood("session", "list", "--json").json["sessions"][0]["goal"] == "good"
+
+
+def test_the_line_that_goes_on_has_every_option_that_was_given(lastgood: Command, outside: Path) -> None:
+    """P7: so that it is the same command, which goes on with its own run."""
+    options = ["--check", "test -e 'made it'", "--retries", "1", "--timeout", "9m", "--goal", "be good"]
+    work = f"touch {outside}/began; test $LASTGOOD_ATTEMPT = 1 && sleep 600; touch 'made it'"
+    one = started(lastgood, "run", *options, "--", "sh", "-c", work)
+    wait_for(outside / "began")
+    one.send_signal(signal.SIGINT)
+    said = one.communicate(timeout=120)[1].decode()
+    (line,) = (line for line in said.splitlines() if "go on with it: lastgood " in line)
+    words = shlex.split(line.partition("lastgood ")[2])
+    assert words == ["run", "--continue", *options, "--", "sh", "-c", work]
+    lastgood(*words)
+    assert [one["state"] for one in lastgood("session", "list", "--json").json["sessions"]] == ["ended"]
 
 
 def test_what_a_check_prints_is_kept_apart_from_what_the_command_prints(lastgood: Command) -> None:

@@ -15,7 +15,7 @@ from lastgood.model.run import ON_FAILURE, RunReport
 from lastgood.workspace import Workspace
 
 if TYPE_CHECKING:
-    from lastgood.model.run import OnFailure
+    from lastgood.literals import OnFailure
 
 
 Files = dict[str, str]

@@ -329,6 +329,22 @@ def test_beside_the_run_of_another_plan_a_person_may_start(
     lastgood("run", unfinished)
 
 
+def test_a_person_looks_at_what_did_not_finish_and_is_asked_again(
+    terminal: Callable[..., Terminal], other: str
+) -> None:
+    """P8b: a slip of the finger decides nothing."""
+    with terminal("run", other) as seen:
+        seen.until(ASKED)
+        assert any(line.startswith("[s]tart beside it, end it and start [f]resh, ") for line in seen.shown)
+        seen.type("x\n")
+        seen.until("please answer s, f or r, or Enter to quit")
+        seen.type("r\n")
+        seen.until("go on with its plan:")
+        seen.type("f\n")
+        assert seen.end() == 0
+        assert any("was ended; its checkpoints stay" in line for line in seen.everything)
+
+
 def test_beside_the_run_of_another_plan_a_person_may_end_that(
     terminal: Callable[..., Terminal], other: str, lastgood: Command
 ) -> None:
@@ -349,7 +365,7 @@ def test_a_person_who_says_nothing_of_it_leaves_all_as_it_is(
     with terminal("run", other) as seen:
         seen.until(ASKED)
         seen.type("r\n")
-        seen.until("  B: failed")
+        seen.until("1 failed (B)")
         seen.until(lambda: seen.shown[-1].endswith(ASKED))
         seen.type(answer)
         assert seen.end() == 130

@@ -21,6 +21,7 @@ from lastgood.integrations.checkpoint_manager import (
     handle_error,
     with_recovery,
 )
+from tools.command import Command
 from tools.event_loops import PATIENCE, Loop
 from tools.odd import NO_NUMBERS, NO_PATHS, NO_TEXTS, OTHER_NUMBERS, OTHERS, TEXTS
 from tools.wreckage import picture
@@ -260,6 +261,13 @@ async def test_bad_input_is_refused_and_nothing_is_made(manager: CheckpointManag
         ('{"features": {"a": {"passes": true}, "b": {"passes": false}}}', ("b", ["a"])),
         ('[{"description": "first", "passes": true}, {"passes": false}]', ("2", ["1"])),
         ('{"features": 5}', (None, [])),
+        (
+            '{"current": "auth-003", "completed": ["auth-001", "auth-002"]}',
+            ("auth-003", ["auth-001", "auth-002"]),
+        ),
+        ('{"current": null, "completed": ["one", {"id": "two"}, 3]}', (None, ["one", "two", "3"])),
+        ('{"current": {"id": "one"}, "completed": 7}', ("one", [])),
+        ('{"completed": []}', (None, [])),
     ],
 )
 def test_feature_lists_of_several_forms_are_read_and_garbage_harms_nothing(
@@ -268,6 +276,24 @@ def test_feature_lists_of_several_forms_are_read_and_garbage_harms_nothing(
     (project / "feature_list.json").write_text(content)
     state = asyncio.run(manager.create_checkpoint("read")).feature_state
     assert (state.current, state.completed) == expected
+
+
+def test_an_id_of_the_skills_form_is_a_reference_of_every_verb(
+    manager: CheckpointManager, project: Path, store: Path
+) -> None:
+    """S20: what the manager calls its checkpoint finds it, unless something else is called so."""
+    lastgood_command = Command(project, store)
+    (project / "app.ts").write_text("one\n")
+    made = asyncio.run(manager.create_checkpoint("before-refactor"))
+    (project / "app.ts").write_text("two\n")
+
+    assert lastgood_command("show", made.id, "--json").json["checkpoint"]["id"] == made.lastgood_id
+    assert lastgood_command("cat", made.id, "app.ts").out == "one\n"
+    lastgood_command("restore", made.id, "--yes")
+    assert (project / "app.ts").read_text() == "one\n"
+    lastgood_command("show", "checkpoint-20200101-000000", expect=10)
+    named = lastgood_command("save", "another", "--name", made.id, "--json").json["checkpoint"]["id"]
+    assert lastgood_command("show", made.id, "--json").json["checkpoint"]["id"] == named
 
 
 def test_without_a_feature_list_lastgoods_own_features_count(

@@ -74,6 +74,27 @@ async def test_nothing_changed_means_since_where_the_workspace_stands(
     assert not_none(equal.checkpoint).files_changed == ["file"]
 
 
+async def test_what_a_save_of_nothing_new_returns_can_be_restored(
+    service: CheckpointService, project: Path
+) -> None:
+    """Whoever takes the result for an id, as the guide does, has the way back to these files."""
+    await service.initialize()
+    first, second = await saved(service, project, "one", "two")
+
+    again = await service.save("again")
+
+    assert (again.success, again.error, str(again)) == (False, "No changes to checkpoint", second.id)
+    (project / "file").write_text("ruined")
+    assert (await service.restore(again)).success
+    assert present(project) == "two"
+    await service.restore(first)
+    at_first = await service.save("again")
+    assert (at_first.success, at_first.id) == (False, first.id)
+    (project / "file").write_text("ruined")
+    assert (await service.restore(str(at_first))).success
+    assert present(project) == "one"
+
+
 async def test_a_restore_that_finds_nothing_to_do_counts_too(
     service: CheckpointService, project: Path
 ) -> None:

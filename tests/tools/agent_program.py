@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import time
 import uuid
 from pathlib import Path
 from typing import Any
+
+from tools.opencode_database import OpencodeDatabase
 
 PROMPT, BEGUN, DONE = "please do it", "I begin", "it is done"
 
@@ -88,10 +89,52 @@ class Gemini:
         """Leave nothing but the file."""
 
 
-HOSTS: dict[str, Any] = {"claude-code": Claude, "codex": Codex, "gemini-cli": Gemini}
+class Opencode:
+    """``XDG_DATA_HOME/opencode/opencode.db``, open as long as the process lives; nothing names a process."""
+
+    def __init__(self, words: list[str]) -> None:
+        data = os.environ.get("XDG_DATA_HOME") or os.environ["HOME"] + "/.local/share"
+        now = time.time_ns() // 1_000_000
+        self._database = OpencodeDatabase(Path(data), directory=os.getcwd(), now=now)
+        self._database.session = words[1] if words[:1] == ["--session"] else ""
+
+    @property
+    def session(self) -> str:
+        return self._database.session
+
+    @property
+    def path(self) -> Path:
+        return self._database.path
+
+    def say(self, role: str, text: str) -> None:
+        """Say something; the session begins with the first prompt."""
+        self._database.now = max(self._database.now, time.time_ns() // 1_000_000)
+        if not self.session:
+            self._database.begin()
+        if role == "user":
+            self._database.user(text)
+        else:
+            self._database.assistant(text)
+
+    def begin(self) -> None:
+        """Be at an answer that has no whole part yet."""
+        self._database.assistant()
+        self._database.part({"type": "text", "text": "", "time": {"start": self._database.now}})
+
+    def go_on(self) -> None:
+        self._database.end(error={"name": "MessageAbortedError"})
+
+    def end(self) -> None:
+        self._database.close()
+
+
+HOSTS: dict[str, Any] = {"claude-code": Claude, "codex": Codex, "gemini-cli": Gemini, "opencode": Opencode}
 
 
 def say(host: Any, role: str, text: str) -> None:
+    if isinstance(host, Opencode):
+        host.say(role, text)
+        return
     lines = (json.dumps(line, separators=(",", ":")).encode() for line in host.lines(role, text))
     write(host, b"".join(line + b"\n" for line in lines))
 
@@ -101,23 +144,34 @@ def write(host: Any, content: bytes) -> None:
         file.write(content)
 
 
+def begin(host: Any) -> None:
+    """Leave what is said next half-written."""
+    if isinstance(host, Opencode):
+        host.begin()
+    else:
+        write(host, b'{"half a line')
+
+
+def go_on(host: Any) -> None:
+    if isinstance(host, Opencode):
+        host.go_on()
+    else:
+        write(host, b'": 1}\n')
+
+
 def main(name: str, control: Path, words: list[str]) -> None:
     host = HOSTS[name](words)
     while "--silent" in words and not (control / "speak").exists():
         time.sleep(0.01)
     say(host, "user", PROMPT)
     say(host, "assistant", BEGUN)
-    write(host, b'{"half a line')
+    begin(host)
     up = control / f"up-{os.getpid()}"
     aside = control / f"aside-{os.getpid()}"
     aside.write_text(json.dumps({"pid": os.getpid(), "session": host.session, "path": str(host.path)}))
     aside.rename(up)
     while not (control / "end").exists():
         time.sleep(0.01)
-    write(host, b'": 1}\n')
+    go_on(host)
     say(host, "assistant", DONE)
     host.end()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

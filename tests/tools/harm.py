@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 
@@ -17,6 +18,19 @@ def flip(path: Path, at: int | None = None, *, bits: int = 4) -> None:
     content[len(content) // 2 if at is None else at] ^= bits
     path.chmod(0o600)
     path.write_bytes(content)
+
+
+def lose(store: Path, name: str) -> None:
+    """Garble an object, named as git names it, in every pack that has it."""
+    git = ["git", "--git-dir", str(store / "objects.git")]
+    oid = subprocess.run([*git, "rev-parse", name], capture_output=True, text=True, check=True).stdout.strip()
+    for pack in packs_of(store):
+        told = subprocess.run(
+            [*git, "verify-pack", "-v", str(pack)], capture_output=True, text=True, check=False
+        )
+        for line in told.stdout.splitlines():
+            if line.startswith(oid):
+                flip(pack, int(line.split()[4]) + 10)
 
 
 def truncate(path: Path) -> None:

@@ -17,10 +17,11 @@ Use = str | tuple[str, dict[str, Any]] | None
 Script = Callable[[str], Use]
 
 ANSWER = "understood, said the scripted model"
+BEGUN = "I begin, said the scripted model"
 
 
 class ScriptedModel(Loopback):
-    """Speaks as much of two vendors' protocols as their programs need for a turn of plain text."""
+    """Speaks as much of three protocols as their programs need for a turn of plain text."""
 
     listing = json.dumps({"data": [], "models": []})
 
@@ -35,6 +36,8 @@ class ScriptedModel(Loopback):
             return json.dumps({"input_tokens": 10}), JSON
         if "responses" in path:
             return _events(_response(self._script(_last_said(body, "input")))), EVENTS
+        if path.endswith("/chat/completions"):
+            return _chat(self._script(_last_said(body, "messages")) if b'"tools"' in body else None), EVENTS
         if b'"stream":true' in body.replace(b" ", b""):
             return _events(_message_events(self._script(_last_said(body, "messages")))), EVENTS
         return json.dumps(_message(ANSWER, "end_turn")), JSON
@@ -59,7 +62,9 @@ def _message(text: str | None, stop: str | None) -> dict[str, Any]:
 
 def _last_said(body: bytes, key: str) -> str:
     """Return what the person said last, "" where that only brings a tool's result."""
-    said = [one for one in json.loads(body)[key] if one.get("role", "user") == "user"][-1]
+    said = [one for one in json.loads(body)[key] if one.get("role", "user") in {"user", "tool"}][-1]
+    if said.get("role") == "tool":
+        return ""
     content = said.get("content", "")
     if isinstance(content, str):
         return content
@@ -89,6 +94,28 @@ def _message_events(used: Use) -> list[dict[str, Any]]:
         },
         {"type": "message_stop"},
     ]
+
+
+def _chat(used: Use) -> str:
+    """Return an answer in the form that most vendors copy."""
+    delta: dict[str, Any] = {"role": "assistant", "content": ANSWER if used is None else BEGUN}
+    deltas = [delta]
+    if used is not None:
+        shell = ("bash", {"command": used, "description": "As the script says"})
+        name, how = shell if isinstance(used, str) else used
+        call = {"name": name, "arguments": json.dumps(how)}
+        deltas.append({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": call}]})
+    choices: list[dict[str, Any]] = [{"index": 0, "delta": one, "finish_reason": None} for one in deltas]
+    choices.append({"index": 0, "delta": {}, "finish_reason": "stop" if used is None else "tool_calls"})
+    head: dict[str, Any] = {
+        "id": "chat_1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "scripted",
+    }
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    events = [json.dumps({**head, "choices": [one], "usage": usage}) for one in choices]
+    return "".join(f"data: {one}\n\n" for one in (*events, "[DONE]"))
 
 
 def _response(used: Use) -> list[dict[str, Any]]:

@@ -65,6 +65,12 @@ class Terminal:
         over = ["".join(row[x].data for x in columns).rstrip() for row in self._screen.history.top]
         return [*over, *self.shown]
 
+    @property
+    def edits_lines(self) -> bool:
+        """Whether it is set as a shell leaves it: keys are shown, and a line can be edited."""
+        modes = int(termios.tcgetattr(self._descriptor)[3])
+        return modes & (termios.ECHO | termios.ICANON) == termios.ECHO | termios.ICANON
+
     def type(self, text: str) -> None:
         """Type something; a line ends with a newline."""
         os.write(self._descriptor, text.encode())
@@ -114,3 +120,32 @@ class Terminal:
             self._stream.feed(part)
             wait = 0.005  # what is drawn in one go may come in pieces
         return True
+
+
+class Shell(Terminal):
+    """An interactive bash with job control, and what a person does at it."""
+
+    def __init__(self, *, cwd: Path, environment: dict[str, str]) -> None:
+        words = ["bash", "--norc", "--noprofile", "-i"]
+        prompts = {"PS1": "$ ", "PS2": ""}
+        super().__init__(words, cwd=cwd, environment=environment | prompts, columns=200)
+        self.at_prompt()
+
+    def says(self, line: str) -> None:
+        """Read on until a line says just that."""
+        self.until(lambda: line in self.shown)
+
+    def at_prompt(self) -> None:
+        """Read on until the shell has the terminal again."""
+        self.until(lambda: bool(self.shown) and self.shown[-1] == "$")
+
+    def settings(self, file: Path) -> str:
+        """Return how the terminal is set, as the shell's own programs find it."""
+        self.type(f"stty -a > {file}; echo set $((1 + 1)) {file.name}\n")
+        self.says(f"set 2 {file.name}")
+        return file.read_text()
+
+    def has_stopped(self) -> None:
+        """Read on until the shell knows of a job that stopped."""
+        self.type("until jobs -s | grep -q Stopped; do sleep 0.1; done; clear; jobs\n")
+        self.until("Stopped")

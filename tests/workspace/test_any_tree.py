@@ -100,7 +100,7 @@ def test_six_hundred_folders_in_each_other_are_an_ordinary_tree(
     with few_frames():
         deep = workspace.save("deep").checkpoint
         assert not deep.gaps
-        assert not workspace.save("again").created
+        assert not workspace.save().created
         assert len(workspace.entries(deep.id)) == DEEP + 2
         (change,) = workspace.diff(good.id, deep.id).files
         assert change.path.count(b"/") == DEEP

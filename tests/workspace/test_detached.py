@@ -20,7 +20,7 @@ from tools.living import eventually, until_tidied
 from tools.values import not_none
 
 if TYPE_CHECKING:
-    from lastgood.settings import Durability
+    from lastgood.literals import Durability
 
 FEW = 3
 # After so many checkpoints it is asked whether there are too many.

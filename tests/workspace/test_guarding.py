@@ -94,7 +94,7 @@ def test_an_unchanged_workspace_is_not_said_to_be_in_a_damaged_checkpoint(
     with lastgood.open(project, store=store, maintenance="off", repair=True) as again:
         again.verify(repair=True)
 
-        report = again.save("two")
+        report = again.save()
         (project / "b").write_text("b")
         later = again.save("three")
 
@@ -137,7 +137,7 @@ def test_a_save_stores_again_what_the_store_lost_without_notice(
     with lastgood.open(project, store=store, maintenance="off") as again:
         writers(again._context).catalogue.set_generation("another")
 
-        report = again.save("two")
+        report = again.save()
         (project / "b").write_text("b")
         later = again.save("three").checkpoint
 
@@ -154,7 +154,7 @@ def test_a_manual_save_is_not_left_to_a_guard(workspace: Workspace, project: Pat
     workspace.restore(first.id)
     workspace.undo()
 
-    report = workspace.save("two")
+    report = workspace.save()
 
     assert report.created
     assert workspace.get("@").id == report.checkpoint.id
@@ -212,7 +212,7 @@ def _unseen(path: Path, workspace: Workspace, *, before: bytes) -> None:
             time.sleep(0.06)  # longer than a file counts as just changed
             workspace.save("before")
             mapped[:4] = b"work"
-        if not workspace.save("again").created:
+        if not workspace.save().created:
             return
     pytest.skip("here every store through a mapping changes a file's times")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,18 +113,43 @@ def test_an_unchanged_workspace_makes_no_checkpoint(workspace: Workspace, furnis
     """S10: the report says since when."""
     first = workspace.save("one").checkpoint
 
-    second = workspace.save("two")
+    second = workspace.save()
 
     assert (second.created, second.reason, second.unchanged_since) == (False, "unchanged", first.id)
 
 
-def test_a_name_makes_a_checkpoint_even_of_an_unchanged_workspace(
-    workspace: Workspace, furnished: Path
+@pytest.mark.parametrize(
+    "said",
+    [{"message": "two"}, {"name": "two"}, {"metadata": {"is": "two"}}, {"pin": True}, {"check": "true"}],
+)
+def test_what_is_said_of_an_unchanged_workspace_makes_a_checkpoint(
+    workspace: Workspace, furnished: Path, said: Any
 ) -> None:
-    """S10: who names a moment means it."""
+    """S10: who says something about a moment means it."""
     workspace.save("one")
 
-    assert workspace.save("two", name="milestone").created
+    assert workspace.save(**said).created
+
+
+@pytest.mark.parametrize("kind", ["turn", "tool", "auto", "risky", "guard"])
+def test_an_automatic_save_of_an_unchanged_workspace_makes_none_whatever_it_says(
+    workspace: Workspace, furnished: Path, kind: Any
+) -> None:
+    """S10."""
+    workspace.save("one")
+
+    assert not workspace.save("two", kind=kind).created
+
+
+def test_who_wants_no_checkpoint_of_an_unchanged_workspace_says_so(
+    workspace: Workspace, furnished: Path
+) -> None:
+    """S10."""
+    first = workspace.save("one").checkpoint
+
+    second = workspace.save("two", allow_empty=False)
+
+    assert (second.created, second.unchanged_since) == (False, first.id)
 
 
 def test_a_plan_touches_nothing(workspace: Workspace, furnished: Path) -> None:
@@ -408,4 +434,4 @@ def test_a_large_file_that_goes_on_growing_is_no_change(project: Path, store: Pa
         workspace.save("one")
         (project / "log").write_text("x" * 200)
 
-        assert not workspace.save("two").created
+        assert not workspace.save().created

@@ -75,6 +75,17 @@ def test_a_save_says_first_that_rules_leave_out_most_of_the_folder(
     )
 
 
+def test_how_many_more_are_left_out_counts_those_that_no_checkpoint_names(
+    project: Path, workspace: Workspace
+) -> None:
+    """S5: a checkpoint names the first hundred of them."""
+    written(project, *(f"{number:03}.o" for number in range(150)), "app.c")
+    (project / ".gitignore").write_text("*.o\n")
+    (note,) = workspace.save("first").notes
+    assert "150 ignored entries are not held" in note.message
+    assert "004.o and 145 more)" in note.message
+
+
 def test_what_is_always_left_out_is_no_reason_to_say_so(project: Path, workspace: Workspace) -> None:
     """S6."""
     written(project, "app.py", "__pycache__/app.pyc", ".venv/bin/python", "node_modules/a/b")

@@ -58,6 +58,57 @@ def test_an_interrupted_restore_is_finished_with_its_modes(
     assert (project / "folder").stat().st_mode & 0o777 == 0o755
 
 
+@pytest.mark.parametrize("mode", [0o700, 0o770])
+def test_a_folder_that_a_person_made_after_the_kill_keeps_its_permissions(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill, mode: int
+) -> None:
+    """T7: what the restore was going to put into it comes, and that its permissions stay is told."""
+    killed(lambda: workspace.restore(edited.id), event="os.mkdir", path="folder")
+    assert not (project / "folder").exists()
+    (project / "folder").mkdir()
+    (project / "folder").chmod(mode)
+
+    report = workspace.recover()
+
+    assert (project / "folder").stat().st_mode & 0o7777 == mode
+    assert (project / "folder" / "inside").read_text() == "one"
+    assert [one.path for one in report.omissions] == [b"folder"]
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o770])
+def test_a_folder_that_a_person_made_after_the_kill_stays_in_a_roll_back(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill, mode: int
+) -> None:
+    """T7: that goes for one that the way back would have made, too."""
+    (project / "gone").mkdir(mode=0o755)
+    (project / "gone" / "file").write_text("mine")
+    killed(lambda: workspace.restore(edited.id), event="os.rmdir", path="gone")
+    for name in ("gone", "folder"):
+        shutil.rmtree(project / name, ignore_errors=True)
+        (project / name).mkdir()
+        (project / name).chmod(mode)
+
+    workspace.recover(roll_back=True)
+
+    assert (project / "folder").stat().st_mode & 0o7777 == mode
+    assert (project / "gone").stat().st_mode & 0o7777 == mode
+    assert (project / "gone" / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("end", ["finished", "rolled back"])
+def test_a_folder_of_an_interrupted_restore_keeps_no_mark_of_it(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill, end: str
+) -> None:
+    """T7: while it is worked in it bears a mark that nobody else's has, the sticky bit."""
+    killed(lambda: workspace.restore(edited.id), event="os.rename", path=".lastgood-")
+    assert (project / "folder").stat().st_mode & 0o7777 == 0o1700
+    workspace.recover(roll_back=end == "rolled back")
+    if end == "finished":
+        assert (project / "folder").stat().st_mode & 0o7777 == 0o755
+    else:
+        assert not (project / "folder").exists()
+
+
 def test_a_recovery_tells_of_the_checkpoint_that_the_finished_restore_led_to(
     workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill
 ) -> None:

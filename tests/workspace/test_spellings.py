@@ -139,6 +139,7 @@ CALLS: dict[str, Callable[[Workspace], object]] = {
     "folder": lambda one: one.restore("@", to=3),  # type: ignore[arg-type]
     "new name": lambda one: one.name("@", 3),  # type: ignore[arg-type]
     "forgotten": lambda one: one.forget(3),  # type: ignore[arg-type]
+    "listed operations": lambda one: one.operations(can="so"),  # type: ignore[arg-type]
     "attached": lambda one: one.attach(3),  # type: ignore[arg-type]
     "folder opened": lambda one: lastgood.open(3, store=one.store),  # type: ignore[arg-type]
     "store opened": lambda one: lastgood.open(one.path, store=3),  # type: ignore[arg-type]
@@ -344,6 +345,54 @@ def test_a_folder_whose_own_checkpoints_were_forgotten_can_be_attached(
         assert [one.id for one in again.list()] == [first.id]
 
 
+@pytest.mark.parametrize("name", ["moved", "project"])
+def test_where_a_moved_workspace_is_begun_anew_its_old_place_is_named(
+    workspace: Workspace, project: Path, store: Path, tmp_path: Path, name: str
+) -> None:
+    """S19: by its name, or by what is in it; with what to type."""
+    for one in ("a", "b"):
+        (project / one).write_text("one")
+    first = workspace.save("one").checkpoint
+    (project / "a").write_text("two")
+    workspace.restore(first)  # its guard is no checkpoint that anybody counts
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "c").write_text("another project")
+    with lastgood.open(other, store=store, maintenance="off") as unlike:
+        unlike.save("two")
+        moved = tmp_path / "new" / name
+        moved.parent.mkdir()
+        project.rename(moved)
+        with lastgood.open(moved, store=store, maintenance="off") as there:
+            (note,) = (one for one in there.status().health if one.code == "moved-here")
+            assert note.message == f"{project}, which is not there any more, has 1 checkpoint"
+            assert note.hint == f"if this is that project: lastgood workspace attach {project}"
+            (note,) = there.save("too early").notes
+            assert note.code == "moved-here"
+            assert note.hint.endswith(f"lastgood workspace attach {project}")
+            assert there.save("again").notes == ()
+            assert "moved-here" not in {one.code for one in there.status().health}
+        assert unlike.status().health == ()
+
+
+def test_a_project_that_is_like_none_that_is_gone_hears_of_none(
+    workspace: Workspace, project: Path, store: Path, tmp_path: Path
+) -> None:
+    """S19: one name in common says nothing."""
+    for one in ("README", "a", "b"):
+        (project / one).write_text("one")
+    workspace.save("one")
+    for name in ("second", "new"):
+        other = tmp_path / name
+        other.mkdir()
+        (other / "README").write_text("one")
+        with lastgood.open(other, store=store, maintenance="off") as there:
+            if name == "new":
+                project.rename(tmp_path / "away")
+            assert there.status().health == ()
+            assert there.save("one").notes == ()
+
+
 def test_a_restore_aside_never_writes_into_the_store(
     workspace: Workspace, project: Path, store: Path
 ) -> None:
@@ -394,3 +443,26 @@ def test_odd_words_are_refused_by_errors_of_ours(workspace: Workspace, odd: Any)
     for call in calls:
         with pytest.raises(LastgoodError):
             call()
+
+
+def test_a_checkpoint_stands_for_itself_wherever_a_ref_does(workspace: Workspace, project: Path) -> None:
+    """What a save returned goes into every other verb, as it is now: named, judged or deleted since."""
+    (project / "a").write_text("one")
+    first = workspace.save("first").checkpoint
+    (project / "a").write_text("two")
+    second = workspace.save("second").checkpoint
+    assert workspace.get(first).id == first.id
+    assert [one.path for one in workspace.diff(first, second).files] == [b"a"]
+    assert workspace.restore(first).target == first.id
+    assert (project / "a").read_text() == "one"
+    assert workspace.name(first, "before").name == "before"
+    assert workspace.get(first).name == "before"
+    assert workspace.read(second, "a") == b"two"
+    assert workspace.plan_restore(second, merge=True, base=first).target == second.id
+    assert workspace.check(first, "true").check.exit_code == 0
+    assert workspace.recover(first, choice="review").checkpoint == workspace.get(first)
+    workspace.delete(second)
+    with pytest.raises(NotFound):
+        workspace.get(second)
+    with pytest.raises(Usage):
+        workspace.get(7)  # type: ignore[arg-type]

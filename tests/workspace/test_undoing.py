@@ -266,3 +266,69 @@ def test_an_undo_that_took_nothing_back_can_be_tried_again(workspace: Workspace,
     workspace.undo()
 
     assert (project / "thing").read_text() == "two"
+
+
+# What `undo --list` offers (T8).
+
+
+def test_what_a_prune_made_final_is_not_offered(workspace: Workspace, project: Path) -> None:
+    """T8, K3: a deletion whose bytes are freed cannot be undone, and undo passes over it."""
+    ids = []
+    for text in ("one", "two"):
+        (project / "file").write_text(text)
+        ids.append(workspace.save(text).checkpoint.id)
+    (project / "file").write_text("in the guard alone")
+    workspace.restore(ids[0])
+    workspace.delete(ids[1])
+    assert [one.type for one in workspace.operations(can="undo")] == ["delete", "restore"]
+
+    workspace.prune(now=True)
+
+    assert [one.type for one in workspace.operations(can="undo")] == ["restore"]
+    assert [one.type for one in workspace.operations()] == ["delete", "restore"]
+
+
+def test_a_restore_whose_guard_was_freed_is_not_offered_nor_anything_before_it(
+    workspace: Workspace, project: Path
+) -> None:
+    """T8, K3."""
+    ids = []
+    for text in ("one", "two", "three"):
+        (project / "file").write_text(text)
+        ids.append(workspace.save(text).checkpoint.id)
+    workspace.restore(ids[1])
+    (project / "file").write_text("nowhere else")
+    guard = not_none(workspace.restore(ids[0]).guard)
+    workspace.delete(guard)
+    workspace.prune(now=True)
+
+    assert workspace.operations(can="undo") == ()
+    with pytest.raises(NotFound):
+        workspace.undo()
+
+
+def test_what_a_new_restore_made_final_is_not_offered_to_redo(workspace: Workspace, project: Path) -> None:
+    """T8."""
+    ids = []
+    for text in ("one", "two", "three"):
+        (project / "file").write_text(text)
+        ids.append(workspace.save(text).checkpoint.id)
+    workspace.restore(ids[0])
+    workspace.undo()
+    (undone,) = workspace.operations(can="redo")
+    assert undone.target == ids[0]
+    workspace.restore(ids[1])
+    assert workspace.operations(can="redo") == ()
+
+
+def test_redo_is_offered_what_was_undone_in_its_order(workspace: Workspace, project: Path) -> None:
+    """T8."""
+    ids = []
+    for text in ("one", "two", "three"):
+        (project / "file").write_text(text)
+        ids.append(workspace.save(text).checkpoint.id)
+    workspace.restore(ids[0])
+    workspace.restore(ids[1])
+    workspace.undo()
+    workspace.undo()
+    assert [one.target for one in workspace.operations(can="redo")] == ids[:2]

@@ -12,7 +12,15 @@ Cancelling an awaited call never leaves it running: it has either not started or
 caller hears of it.
 """
 
-from lastgood.aio.session import AsyncSession
-from lastgood.aio.workspace import AsyncWorkspace, Opening, open_async
+from lastgood.aio.session import AsyncBlock, AsyncOnce, AsyncSession
+from lastgood.aio.workspace import AsyncLedger, AsyncWorkspace, Opening, open_async
 
-__all__ = ["AsyncSession", "AsyncWorkspace", "Opening", "open_async"]
+__all__ = [
+    "AsyncBlock",
+    "AsyncLedger",
+    "AsyncOnce",
+    "AsyncSession",
+    "AsyncWorkspace",
+    "Opening",
+    "open_async",
+]

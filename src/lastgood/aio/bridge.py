@@ -95,6 +95,9 @@ class AsyncFace(Generic[Inner]):
         self._inner = inner
         self._running = running
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._inner!r})"
+
     async def _call(self, work: Callable[[], Result], *, whole: bool = False) -> Result:
         return await self._running.bridge().call(partial(self._running.carry_out, work), whole=whole)
 

@@ -165,7 +165,7 @@ class AsyncSession(AsyncFace["OpenSession[Workspace]"], Generic[Outer]):
         """The workspace as the session sees it: every verb of it belongs to the session."""
         return self._face(self._inner.workspace)
 
-    def task(self, id: str, *, risky: bool = False, irreversible: bool = False) -> Block[Task]:
+    def task(self, id: str, *, risky: bool = False, irreversible: bool = False) -> AsyncBlock[Task]:
         """Work on a task: started, then done; or failed, with a checkpoint of kind error.
 
         After an interruption or cancellation it is still running, and `recover` reports its effect as
@@ -174,17 +174,17 @@ class AsyncSession(AsyncFace["OpenSession[Workspace]"], Generic[Outer]):
         inner = self._inner.task(id, risky=risky, irreversible=irreversible)
         return TaskBlock(inner, running=self._running, session=self.id, id=id)
 
-    def feature(self, id: str) -> Block[None]:
+    def feature(self, id: str) -> AsyncBlock[None]:
         """Build a feature: complete when the block ends without an exception."""
-        return Block(self._inner.feature(id), running=self._running)
+        return AsyncBlock(self._inner.feature(id), running=self._running)
 
-    def sprint(self, id: str) -> Block[None]:
+    def sprint(self, id: str) -> AsyncBlock[None]:
         """Work through a sprint: over when the block ends without an exception."""
-        return Block(self._inner.sprint(id), running=self._running)
+        return AsyncBlock(self._inner.sprint(id), running=self._running)
 
-    def step(self, name: str, *, irreversible: bool = False) -> Block[Effect]:
+    def step(self, name: str, *, irreversible: bool = False) -> AsyncBlock[Effect]:
         """Do something that must not be done twice unawares: recorded before and after (rule P6)."""
-        return Block(self._inner.step(name, irreversible=irreversible), running=self._running)
+        return AsyncBlock(self._inner.step(name, irreversible=irreversible), running=self._running)
 
     def once(self, name: str | None = None, *, irreversible: bool = False) -> AsyncOnce:
         """Make a coroutine function a step that is done once in a session, however often the program starts.
@@ -198,7 +198,7 @@ class AsyncSession(AsyncFace["OpenSession[Workspace]"], Generic[Outer]):
         )
 
 
-class Block(AsyncFace["AbstractContextManager[Begun]"], Generic[Begun]):
+class AsyncBlock(AsyncFace["AbstractContextManager[Begun]"], Generic[Begun]):
     """A ``with`` block whose beginning and end are blocking work; the end comes whatever happens."""
 
     async def __aenter__(self) -> Begun:
@@ -214,7 +214,7 @@ class Block(AsyncFace["AbstractContextManager[Begun]"], Generic[Begun]):
         self._inner.__exit__(InterruptedError, InterruptedError(_NOT_BEGUN), None)
 
 
-class TaskBlock(Block["Task"]):
+class TaskBlock(AsyncBlock["Task"]):
     """The block of a task: what its caller does in it, and starts from it, belongs to that task."""
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial, wraps
 from typing import ParamSpec
 
-from lastgood.aio.bridge import AsyncFace, RunningCalls, awaited, plain_observer
+from lastgood.aio.bridge import AsyncFace, Result, RunningCalls, awaited, plain_observer
 from lastgood.aio.calls import present_bridge
 from lastgood.aio.session import AsyncSession
 from lastgood.errors import Usage
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Concatenate, Self
 
-    from lastgood.aio.bridge import Result
     from lastgood.host import Clock
     from lastgood.ledger import LedgerReader, LedgerWriter
+    from lastgood.literals import Maintenance
+    from lastgood.model.calls import Observer
     from lastgood.model.checkpoint import HealthNote
-    from lastgood.model.operation import Event, Observer
+    from lastgood.model.operation import Event
     from lastgood.settings import Settings
-    from lastgood.workspace import Maintenance
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.session import OpenSession
 
@@ -74,8 +74,8 @@ def _entered(
 class AsyncWorkspace(AsyncFace[Workspace]):
     """A folder whose states are kept, for programs with an event loop; made by `lastgood.open_async`.
 
-    Its verbs are those of `Workspace`, awaited. Several may run at once. It belongs to the loop
-    that it was opened in.
+    Its verbs are those of `Workspace`, awaited; there they stand by what they are for. Several may run
+    at once. It belongs to the loop that it was opened in.
 
     >>> import asyncio
     >>> async def main():
@@ -108,7 +108,7 @@ class AsyncWorkspace(AsyncFace[Workspace]):
     preview = awaited(Workspace.preview)
     apply = awaited(Workspace.apply)
     restore = awaited(Workspace.restore)
-    rewound = awaited(Workspace.rewound)
+    rewind_target = awaited(Workspace.rewind_target)
     plan_rewind = awaited(Workspace.plan_rewind)
     rewind = awaited(Workspace.rewind)
     undo = awaited(Workspace.undo)
@@ -125,8 +125,8 @@ class AsyncWorkspace(AsyncFace[Workspace]):
     prune = awaited(Workspace.prune, whole=True)
     plan_purge = awaited(Workspace.plan_purge)
     purge = awaited(Workspace.purge, whole=True)
-    let_go = awaited(Workspace.let_go, whole=True)
-    sizes = awaited(Workspace.sizes)
+    delete_unkept = awaited(Workspace.delete_unkept, whole=True)
+    store_sizes = awaited(Workspace.store_sizes)
     maintain = awaited(Workspace.maintain, whole=True)
 
     workspaces = awaited(Workspace.workspaces)
@@ -162,7 +162,7 @@ class AsyncWorkspace(AsyncFace[Workspace]):
     sprint_done = awaited(Workspace.sprint_done, whole=True)
     step_start = awaited(Workspace.step_start, whole=True)
     step_end = awaited(Workspace.step_end, whole=True)
-    step_found = awaited(Workspace.step_found)
+    last_step = awaited(Workspace.last_step)
 
     session = _entered(Workspace.session)
 

@@ -6,9 +6,15 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal
+
     from lastgood.model.checkpoint import Check, Manifest, TreeRef
     from lastgood.model.run import PlannedRun
     from lastgood.model.session import Effect, Progress, Session
+
+    # Why a workspace counts as standing at its newest checkpoint: its place was lost with a damaged
+    # catalogue, or the checkpoint there and all before it are deleted.
+    PlaceFault = Literal["lost", "deleted"]
 
 
 class WorkspaceRow(Value):
@@ -47,9 +53,9 @@ class Query(Value):
     """Which checkpoints to list, newest first. ``since`` is in nanoseconds.
 
     ``name`` is a glob (``*``, ``?``, ``[a-z]``); ``called`` is one name exactly, ``message`` one message
-    whole, but for space around it. ``root`` is the tree of the files. In ``brief`` the checkpoints come
-    without the tasks of their progress and the paths that git showed, which takes a fraction of the time
-    where there are many.
+    whole, but for space around it, or what another program calls the checkpoint. ``root`` is the tree of
+    the files. In ``brief`` the checkpoints come without the tasks of their progress and the paths that git
+    showed, which takes a fraction of the time where there are many.
     """
 
     workspace_key: str | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from lastgood.catalogue import LatestFacts, rows
+from lastgood.catalogue import LatestFacts, Query, rows
 from lastgood.catalogue.database import (
     CURRENT,
     DEFAULT_WAIT,
@@ -25,19 +25,21 @@ from lastgood.catalogue.sqlite import REPAIR_HINT, sqlite3
 from lastgood.errors import Damaged, NotFound
 from lastgood.ids import CHECKPOINT_PREFIX
 from lastgood.model.checkpoint import CHECK, Checkpoint
+from lastgood.model.session import read_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Self
 
-    from lastgood.catalogue import Arrivals, CheckpointFacts, Query, WorkspaceRow
+    from lastgood.catalogue import Arrivals, CheckpointFacts, PlaceFault, WorkspaceRow
     from lastgood.catalogue.database import Schema
     from lastgood.catalogue.work import WorkReader
     from lastgood.host import Clock
-    from lastgood.model.checkpoint import Check, Manifest
+    from lastgood.literals import Durability
+    from lastgood.model.checkpoint import Check, Manifest, TreeRef
+    from lastgood.model.long_list import PartReader
     from lastgood.model.operation import Operation
-    from lastgood.settings import Durability
 
     Parameters = tuple[object, ...] | dict[str, object]
 
@@ -157,6 +159,14 @@ _WORKSPACES = f"SELECT {rows.WORKSPACE} FROM workspace"  # noqa: S608 - as above
 _OPERATIONS = f"SELECT {rows.OPERATION} FROM operation WHERE NOT {broken_seal('operation')}"  # noqa: S608 - as above
 _ALTERED = f"SELECT commit_id FROM checkpoint WHERE {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - as above
 _SOUND = f"SELECT commit_id FROM checkpoint NOT INDEXED WHERE NOT {broken_seal('checkpoint')}"  # noqa: S608 - as above
+_DAMAGED = (
+    "SELECT count(*) FROM (SELECT id FROM checkpoint"  # noqa: S608 - as above
+    " WHERE workspace_key = :key AND deleted_at IS NULL AND damaged IS NOT NULL"
+    f" UNION SELECT id FROM (SELECT id, {broken_seal('checkpoint')} AS altered FROM checkpoint"
+    " WHERE workspace_key = :key AND deleted_at IS NULL ORDER BY sequence DESC LIMIT :newest) WHERE altered)"
+)
+# Of so many the seals are proven where all would take too long.
+_NEWEST = 20
 _HAS_WORKSPACE = "SELECT 1 FROM workspace WHERE key = ?"
 _KNOWN = "SELECT 1 FROM checkpoint WHERE id = ?"
 _UNKNOWN = "the store knows no such checkpoint"
@@ -169,8 +179,9 @@ class CatalogueReader:
     Threads may share it, and it lives on in a forked child.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, objects: Callable[[], PartReader] | None = None) -> None:
         self._database = database
+        self._objects = objects
 
     @classmethod
     def open(
@@ -182,15 +193,17 @@ class CatalogueReader:
         wait: float = DEFAULT_WAIT,
         create: bool = True,
         schema: Schema = CURRENT,
+        objects: Callable[[], PartReader] | None = None,
     ) -> Self:
         """Open the catalogue, making it first where ``create`` allows, and bringing an older one up.
 
-        ``wait`` is how many seconds another writer is waited for. Raises `Damaged` (also when the
+        ``wait`` is how many seconds another writer is waited for; by ``objects`` what a checkpoint has in
+        parts is read when somebody asks for it. Raises `Damaged` (also when the
         file is gone but its backup is there), `Unsupported`, `Busy`, `Storage`.
         """
         path = os.path.abspath(path)
         ensure(path, schema, generation=clock.random().hex(), allowed=create)
-        return cls(Database(path, schema=schema, durability=durability, wait=wait))
+        return cls(Database(path, schema=schema, durability=durability, wait=wait), objects=objects)
 
     @classmethod
     def of_nothing(cls, path: str, *, schema: Schema = CURRENT) -> Self:
@@ -255,6 +268,10 @@ class CatalogueReader:
         said = self._database.read(lambda connection: rows.at(connection, workspace_key))
         return said or next((one.id for one in self.history(workspace_key, limit=1)), None)
 
+    def place_fault(self, workspace_key: str) -> PlaceFault | None:
+        """Return why a workspace counts as standing at its newest checkpoint: not known, or deleted."""
+        return self._database.read(lambda connection: rows.place_fault(connection, workspace_key))
+
     def find(self, query: Query) -> Sequence[Checkpoint]:
         """Return checkpoints, newest first by sequence."""
         statement, wanted = selection(query)
@@ -281,11 +298,12 @@ class CatalogueReader:
         )
         return self._checkpoints(found)
 
-    def count(self, workspace_key: str | None = None) -> int:
-        """Return how many checkpoints exist."""
+    def count(self, workspace_key: str | None = None, *, guards: bool = True) -> int:
+        """Return how many checkpoints exist, guards among them or not."""
+        mine = "" if workspace_key is None else " AND workspace_key = :key"
+        some = "" if guards else " AND kind <> 'guard'"
         row = self._one(
-            "SELECT count(*) FROM checkpoint WHERE deleted_at IS NULL"
-            " AND (:key IS NULL OR workspace_key = :key)",
+            f"SELECT count(*) FROM checkpoint WHERE deleted_at IS NULL{mine}{some}",  # noqa: S608 - as above
             {"key": workspace_key},
         )
         return 0 if row is None else int(str(row[0]))
@@ -294,6 +312,17 @@ class CatalogueReader:
         """Return how many checkpoints of a workspace are neither named nor pinned nor a feature."""
         row = self._one(LOOSE, (workspace_key,))
         return 0 if row is None else int(str(row[0]))
+
+    def count_damaged(self, workspace_key: str) -> int:
+        """Return how many checkpoints of a workspace are damaged, as far as that is known without a search.
+
+        Those that are marked, and of the newest ones those that were altered from outside.
+        """
+        row = self._one(_DAMAGED, {"key": workspace_key, "newest": _NEWEST})
+        found = 0 if row is None else int(str(row[0]))
+        if found:
+            self._database.refuse_newer()  # whose rows only look damaged
+        return found
 
     def commits(self, *, deleted_after: int | None = None) -> Sequence[str]:
         """Return the commits that rows refer to; of deleted rows only those deleted after a time.
@@ -377,10 +406,16 @@ class CatalogueReader:
         return self._database.read(lambda known: spare_bytes(known, without=without))
 
     def _checkpoints(self, found: Sequence[rows.Row], *, brief: bool = False) -> list[Checkpoint]:
-        read = [rows.checkpoint(row, brief=brief) for row in found]
+        read = [self._readable(rows.checkpoint(row, brief=brief)) for row in found]
         if any(one.damaged is not None for one in read):
             self._database.refuse_newer()  # whose rows only look damaged
         return read
+
+    def _readable(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Return a checkpoint that knows where its progress is stored."""
+        if self._objects is not None:
+            read_from(checkpoint.manifest.progress, self._objects)
+        return checkpoint
 
     def _one(self, statement: str, parameters: Parameters = ()) -> rows.Row | None:
         found = self._all(statement, parameters)
@@ -546,7 +581,21 @@ class CatalogueMaintainer(CatalogueWriter):
         """
         from lastgood.catalogue.rebuild import adopt
 
-        return self._database.write(lambda connection: adopt(connection, manifest, commit=commit))
+        found = self._database.write(lambda connection: adopt(connection, manifest, commit=commit))
+        return None if found is None else self._readable(found)
+
+    def find_place(self, workspace_key: str, *, root: TreeRef) -> Checkpoint | None:
+        """Have a workspace whose place was lost stand at the newest checkpoint with its files, if any has."""
+        query = Query(workspace_key=workspace_key, root=root, complete=True, guards=False, limit=1)
+        found = next(iter(self.find(query)), None)
+
+        def move(connection: sqlite3.Connection) -> bool:
+            lost = rows.place_fault(connection, workspace_key) == "lost"
+            if lost and found is not None:
+                rows.move(connection, workspace_key, to=found.id)
+            return lost
+
+        return found if found is not None and self._database.write(move) else None
 
     def reduce(self, checkpoints: Sequence[tuple[Manifest, str]]) -> None:
         """Have rows name reduced copies of checkpoints, all at once; the commits before may be freed.

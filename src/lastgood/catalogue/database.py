@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from lastgood.catalogue.image import FileStamps
-    from lastgood.settings import Durability
+    from lastgood.literals import Durability
 
     Result = TypeVar("Result")
     Migration = Callable[[sqlite3.Connection], None]
@@ -159,9 +159,18 @@ RUNS = (
     "CREATE INDEX run_of_workspace ON run (workspace_key, number)",
 )
 
+# By these what is under way, what was saved of a task and what is damaged is found, and what there is is
+# counted, however much that is.
+INDEXES = {
+    "checkpoint_damaged": "checkpoint (workspace_key) WHERE damaged IS NOT NULL",
+    "checkpoint_standing": "checkpoint (workspace_key, sequence) WHERE deleted_at IS NULL",
+    "step_under_way": "step (workspace_key, session) WHERE state = 'running'",
+    "checkpoint_of_task": "checkpoint (workspace_key, task, sequence) WHERE task IS NOT NULL",
+}
+
 # Texts that may hold any bytes (paths) are blobs: SQLite's texts must be UTF-8. The manifest stands
 # last because it is long: a query that does not ask for it never reads its pages. A workspace is ``at``
-# the checkpoint, by its id, where it stands; where that is not said, at the newest.
+# the checkpoint, by its id, where it stands; where that is not said, or lost (empty), at the newest.
 _STATEMENTS = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY NOT NULL, value NOT NULL) WITHOUT ROWID",
     """
@@ -220,6 +229,7 @@ _STATEMENTS = (
     "CREATE INDEX operation_of_workspace ON operation (workspace_key, number)",
     *WORK,
     *RUNS,
+    *(f"CREATE INDEX {name} ON {columns}" for name, columns in INDEXES.items()),
 )
 
 
@@ -254,10 +264,26 @@ def _to_version_6(connection: sqlite3.Connection) -> None:
         connection.execute("ALTER TABLE workspace ADD COLUMN at TEXT")
 
 
+def _to_version_7(connection: sqlite3.Connection) -> None:
+    """Find by indexes what is under way; let long lists of progress lie in parts from their next change on.
+
+    One whose number is lower by damage has the indexes already.
+    """
+    for name, on in INDEXES.items():
+        connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {on}")
+
+
 CURRENT = Schema(
-    version=6,
+    version=7,
     statements=_STATEMENTS,
-    migrations=(_to_version_2, _to_version_3, _to_version_4, _to_version_5, _to_version_6),
+    migrations=(
+        _to_version_2,
+        _to_version_3,
+        _to_version_4,
+        _to_version_5,
+        _to_version_6,
+        _to_version_7,
+    ),
 )
 
 

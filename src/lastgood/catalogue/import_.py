@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from lastgood.catalogue import rows
 from lastgood.catalogue.database import broken_seal, is_broken, reseal
+from lastgood.catalogue.work import put_progress
 from lastgood.errors import NotFound
 from lastgood.model.canonical import dumps
 from lastgood.model.checkpoint import CHECK
-from lastgood.model.session import encode_effect, encode_progress, encode_session
+from lastgood.model.session import encode_effect, encode_session
 from lastgood.paths import to_bytes, to_text
 from lastgood.workplan.plan import decode_plan, encode_plan
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from lastgood.catalogue import Arrival, Arrivals
     from lastgood.model.run import PlannedRun
+    from lastgood.model.session import Progress
 
 
 _WORKSPACE = f"INSERT OR IGNORE INTO workspace ({rows.WORKSPACE}) VALUES (?, ?, ?, ?)"  # noqa: S608 - names of columns
@@ -28,7 +30,7 @@ _SESSION = (
     "INSERT OR IGNORE INTO session (id, workspace_key, exclusive, state, heartbeat_at, payload)"
     " VALUES (?, ?, ?, ?, ?, ?)"
 )
-_PROGRESS = "INSERT OR IGNORE INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
+_HAS_PROGRESS = "SELECT 1 FROM progress WHERE id = ?"
 _STEP = "INSERT OR IGNORE INTO step (id, workspace_key, session, state, payload) VALUES (?, ?, ?, ?, ?)"
 
 _RUN = "INSERT OR IGNORE INTO run (id, workspace_key, fingerprint, payload) VALUES (?, ?, ?, ?)"
@@ -38,7 +40,7 @@ def take_in(connection: sqlite3.Connection, arrivals: Arrivals) -> Arrivals:
     """Write what is not here yet, and return that; known workspaces stand where they stood."""
     for key in {one.manifest.workspace_key for one in arrivals.checkpoints}:
         place = next(rows.history(connection, key), None)
-        if place is not None and rows.at(connection, key) is None:
+        if place is not None and not rows.at(connection, key):
             rows.move(connection, key, to=place.id)
     workspaces = tuple(
         row
@@ -59,9 +61,7 @@ def take_in(connection: sqlite3.Connection, arrivals: Arrivals) -> Arrivals:
     progress = tuple(
         (key, workspace, kept)
         for key, workspace, kept in arrivals.progress
-        if _inserted(
-            connection, "progress", _PROGRESS, (key, workspace, rows.pack_record(encode_progress(kept)))
-        )
+        if _has_put(connection, key, kept, workspace_key=workspace)
     )
     effects = tuple(
         one
@@ -92,6 +92,14 @@ def _inserted(
     if not connection.execute(statement, columns).rowcount:
         return False
     reseal(connection, table, str(columns[0]))
+    return True
+
+
+def _has_put(connection: sqlite3.Connection, key: str, progress: Progress, *, workspace_key: str) -> bool:
+    """Write the progress of a session or workspace that has none."""
+    if connection.execute(_HAS_PROGRESS, (key,)).fetchone() is not None:
+        return False
+    put_progress(connection, key, progress, workspace_key=workspace_key)
     return True
 
 

@@ -21,6 +21,7 @@ from lastgood.catalogue.database import (
     APPLICATION_ID,
     CURRENT,
     DEFAULT_WAIT,
+    INDEXES,
     RESCUE,
     SEALED,
     application,
@@ -43,13 +44,14 @@ from lastgood.catalogue.database import (
 )
 from lastgood.catalogue.rows import AWAITS_ADOPTION
 from lastgood.catalogue.sqlite import BROKEN, sqlite3, translate
+from lastgood.catalogue.work import read_progress_row
 from lastgood.errors import Damaged, Internal, LastgoodError, Storage
 from lastgood.files import make_directories, sync_directory, sync_file
 from lastgood.model.canonical import iso
 from lastgood.model.checkpoint import decode
 from lastgood.model.operation import decode_operation
-from lastgood.model.session import decode_effect, decode_progress, decode_session, encode_effect
-from lastgood.paths import printable, to_bytes
+from lastgood.model.session import decode_effect, decode_session, encode_effect
+from lastgood.paths import printable, to_bytes, to_text
 from lastgood.value import Value, cast
 from lastgood.workplan.plan import decode_plan
 
@@ -76,7 +78,7 @@ _FORMS: dict[str, tuple[str, Callable[[object], object]]] = {
     "checkpoint": ("manifest", lambda kept: decode(forms.unpack_manifest(kept))),
     "operation": ("payload", lambda kept: decode_operation(str(kept))),
     "session": ("payload", lambda kept: decode_session(forms.unpack_record(kept))),
-    "progress": ("payload", lambda kept: decode_progress(forms.unpack_record(kept))),
+    "progress": ("payload", read_progress_row),
     "step": ("payload", lambda kept: decode_effect(forms.unpack_record(kept))),
     "run": ("payload", lambda kept: decode_plan(forms.unpack_record(kept))),
 }
@@ -219,6 +221,10 @@ def _sound(connection: sqlite3.Connection, table: str) -> Iterator[Row]:
 # A rescued catalogue may lack what is newer than its backup, until the engine's commits were adopted.
 AWAIT_ADOPTION = "INSERT OR REPLACE INTO meta (name, value) VALUES ('unadopted', 1)"
 _ADOPTED = "DELETE FROM meta WHERE name = 'unadopted'"
+_PLACELESS = (
+    "SELECT key, path FROM workspace WHERE at IS NULL"
+    " AND EXISTS (SELECT 1 FROM checkpoint WHERE workspace_key = key AND recovered = 1) ORDER BY path"
+)
 _SELECT = f"SELECT {forms.CHECKPOINT} FROM checkpoint WHERE sequence = ?"  # noqa: S608 - names of columns
 _INSERT = f"INSERT INTO checkpoint (sequence, {forms.BIRTH}) VALUES (?, {forms.BIRTH_MARKS})"  # noqa: S608 - as above
 _FOUND = (
@@ -317,9 +323,8 @@ def mend(connection: sqlite3.Connection, *, backed_up: Mapping[tuple[str, int], 
     checkpoints that it refers to stay, and what was known of the work stands in the checkpoints as
     well. Workspaces are restored from these. Called when all commits were adopted.
     """
-    connection.execute(_ADOPTED)
     done = [line for table in _WORK for line in _mend_work(connection, table, backed_up)]
-    return [*done, *_restore_workspaces(connection)]
+    return [*done, *_restore_workspaces(connection), *_lose_places(connection)]
 
 
 def _mend_work(
@@ -362,9 +367,23 @@ def _restore_workspaces(connection: sqlite3.Connection) -> list[str]:
         if newest is not None:
             path = to_bytes(forms.checkpoint(newest).manifest.workspace)
             connection.execute("UPDATE workspace SET path = ? WHERE key = ?", (path, key))
-        connection.execute("UPDATE workspace SET at = NULL WHERE key = ?", (key,))
+        connection.execute("UPDATE workspace SET at = ? WHERE key = ?", (forms.LOST_PLACE, key))
         reseal(connection, "workspace", key)
     return [f"workspace {key} restored: its record was altered" for key in keys]
+
+
+def _lose_places(connection: sqlite3.Connection) -> list[str]:
+    """Mark the workspaces of which a rescued catalogue does not say where they stand, and return which."""
+    rescued = connection.execute(AWAITS_ADOPTION).fetchone() is not None
+    connection.execute(_ADOPTED)
+    lost = connection.execute(_PLACELESS).fetchall() if rescued else []
+    for key, _ in lost:
+        connection.execute("UPDATE workspace SET at = ? WHERE key = ?", (forms.LOST_PLACE, key))
+        reseal(connection, "workspace", key)
+    return [
+        f"where {printable(to_text(bytes(path)))} stands was lost: its newest checkpoint counts"
+        for _, path in lost
+    ]
 
 
 # --- Replacing a damaged catalogue: the newest sound backup, and whatever the damaged one still yields ---
@@ -559,8 +578,9 @@ def _set_aside(path: str, *, at: int) -> list[str]:
 # Since this version there are the tables of today, and from here on an older number is no damage to see:
 # whoever opens it brings it up.
 _SAME_TABLES = 3
-# The last version whose workspaces did not say where they stand.
-_WITHOUT_AT = 5
+# The last version without the indexes of what is under way and of tasks, and the last one whose workspaces
+# did not say where they stand.
+_WITHOUT_INDEXES, _WITHOUT_AT = 6, 5
 _NAMED = "SELECT type, name, tbl_name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
 
 
@@ -646,10 +666,13 @@ def _copies_since(number: int, path: str) -> list[str]:
 def _newest_of(shape: Shape) -> int | None:
     """Return the newest version that has the tables found, None if there is none."""
     present = _present_shape()
-    place = ("table", "workspace", "workspace")
     if shape == present:
         return CURRENT.version
-    return _WITHOUT_AT if shape == {**present, place: present[place] - {"at"}} else None
+    before = {row: names for row, names in present.items() if row[1] not in INDEXES}
+    if shape == before:
+        return _WITHOUT_INDEXES
+    place = ("table", "workspace", "workspace")
+    return _WITHOUT_AT if shape == {**before, place: before[place] - {"at"}} else None
 
 
 def _shape(connection: sqlite3.Connection) -> Shape:

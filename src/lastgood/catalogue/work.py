@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from lastgood.catalogue import rows
-from lastgood.catalogue.database import broken_seal, reseal
-from lastgood.errors import Conflict, NotFound
+from lastgood.catalogue.database import broken_seal, reseal, within
+from lastgood.errors import Conflict, Damaged, NotFound
 from lastgood.model.canonical import dumps
 from lastgood.model.session import (
+    COMPLETED,
+    TASKS,
     Progress,
     decode_effect,
     decode_progress,
@@ -14,22 +16,36 @@ from lastgood.model.session import (
     encode_effect,
     encode_progress,
     encode_session,
+    in_parts,
+    list_kind,
+    lists_in_parts,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from lastgood.catalogue import WorkspaceRow
     from lastgood.catalogue.database import Database, Result
     from lastgood.catalogue.rows import Row
+    from lastgood.literals import EffectState, SessionState
+    from lastgood.model.long_list import LongList, Part
     from lastgood.model.run import PlannedRun
-    from lastgood.model.session import Effect, EffectState, Session, SessionState
+    from lastgood.model.session import Effect, Session
 
 _SESSIONS = f"SELECT payload, heartbeat_at FROM session WHERE NOT {broken_seal('session')}"  # noqa: S608 - names of columns
 _RUNS = f"SELECT id, workspace_key, fingerprint, payload FROM run WHERE NOT {broken_seal('run')}"  # noqa: S608 - as above
 _PROGRESS = f"SELECT payload FROM progress WHERE id = ? AND NOT {broken_seal('progress')}"  # noqa: S608 - as above
+_PARTS = (
+    "SELECT id, payload FROM progress WHERE id > :key || '/' AND id < :key || '0'"  # noqa: S608 - as above
+    f" AND NOT {broken_seal('progress')} ORDER BY id"
+)
+_ALL_PARTS = f"SELECT payload FROM progress WHERE instr(id, '/') AND NOT {broken_seal('progress')}"  # noqa: S608 - as above
+_PUT = (
+    "INSERT INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
+    " ON CONFLICT (id) DO UPDATE SET payload = excluded.payload"
+)
 _RIVALS = "SELECT id FROM session WHERE workspace_key = ? AND exclusive = 1 AND state = 'active'"
 
 
@@ -63,7 +79,16 @@ class WorkReader:
 
     def progress(self, key: str) -> Progress:
         """Return the progress of a session, or (by its key) of a workspace outside any; empty if none."""
-        return self._database.read(lambda connection: _progress(connection, key))
+        return self._database.read(lambda connection: _progress_of_a_moment(connection, key))
+
+    def parts(self, wanted: Collection[bytes]) -> dict[bytes, bytes]:
+        """Return those blobs wanted that parts of lists in any progress are, proven by their ids."""
+        from lastgood.model.long_list import Part
+
+        found = (_part(rows.unpack_record(row[0])) for row in self._all(_ALL_PARTS, {}))
+        texts = [part.text for part in found if part is not None and part.oid in wanted]
+        proven = {Part(text=text).oid: text.encode("ascii") for text in texts}
+        return {oid: text for oid, text in proven.items() if oid in wanted}
 
     def effects(
         self,
@@ -79,10 +104,16 @@ class WorkReader:
         """
         # The canonical text of a name stands in the payload: few others than those wanted are read.
         said = None if name is None else f'"name":{dumps(name).decode("ascii")},'
+        wanted = [
+            "workspace_key = :key",
+            *(["session = :session"] if session is not None else []),
+            # By its own word SQLite knows the index of those under way.
+            *(["state = 'running'" if state == "running" else "state = :state"] if state is not None else []),
+            *(["instr(payload, :said)"] if said is not None else []),
+        ]
         found = self._all(
-            "SELECT payload FROM step WHERE workspace_key = :key AND (:session IS NULL OR session = :session)"  # noqa: S608 - names of columns
-            " AND (:state IS NULL OR state = :state) AND (:said IS NULL OR instr(payload, :said))"
-            f" AND NOT {broken_seal('step')} ORDER BY number",
+            f"SELECT payload FROM step WHERE {' AND '.join(wanted)} AND NOT {broken_seal('step')}"  # noqa: S608 - names of columns
+            " ORDER BY number",
             {"key": workspace_key, "session": session, "state": state, "said": said},
         )
         effects = [decode_effect(str(row[0])) for row in found]
@@ -185,13 +216,14 @@ class SessionTransaction:
         steps: Callable[[Progress], Iterable[Effect]] | None = None,
     ) -> Progress:
         """Replace progress by what a function makes of it, and return that."""
-        made = change(_progress(self._connection, key))
-        self._connection.execute(
-            "INSERT INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
-            " ON CONFLICT (id) DO UPDATE SET payload = excluded.payload",
-            (key, workspace_key, rows.pack_record(encode_progress(made))),
+        found, is_whole = _progress(self._connection, key)
+        made = put_progress(
+            self._connection,
+            key,
+            change(found),
+            workspace_key=workspace_key,
+            before=found if is_whole else None,
         )
-        reseal(self._connection, "progress", key)
         for effect in () if steps is None else steps(made):
             self.put_effect(effect)
         return made
@@ -297,6 +329,113 @@ def _run(row: Row) -> PlannedRun:
     )
 
 
-def _progress(connection: sqlite3.Connection, key: str) -> Progress:
+# --- Progress: a row, and where it has long lists a row for each of their parts (rule P8a) ---
+
+# A list's part has the key of its progress, the name of the list and its number for an id.
+_PART_ID = "%s/%s/%05d"
+
+
+def put_progress(
+    connection: sqlite3.Connection,
+    key: str,
+    progress: Progress,
+    *,
+    workspace_key: str,
+    before: Progress | None = None,
+) -> Progress:
+    """Write progress, and of its long lists what is not as ``before``; return it with its lists in parts.
+
+    Without ``before`` nothing is known of the rows that are there.
+    """
+    made = in_parts(progress)
+    _put(connection, key, rows.pack_record(encode_progress(made)), workspace_key=workspace_key)
+    if before is None:
+        connection.execute("DELETE FROM progress WHERE id > :key || '/' AND id < :key || '0'", {"key": key})
+    known = {} if before is None else lists_in_parts(before)
+    wanted = lists_in_parts(made)
+    for name in (TASKS, COMPLETED):
+        old, new = (lists[name].parts if name in lists else [] for lists in (known, wanted))
+        for number, part in enumerate(new):
+            if number >= len(old) or (part is not old[number] and part.oid != old[number].oid):
+                id, payload = _PART_ID % (key, name, number), f"{part.oid.hex()} {part.text}"
+                _put(connection, id, payload, workspace_key=workspace_key)
+        for number in range(len(new), len(old)):
+            connection.execute("DELETE FROM progress WHERE id = ?", (_PART_ID % (key, name, number),))
+    for items in wanted.values():
+        items.remember()
+    return made
+
+
+def _put(connection: sqlite3.Connection, id: str, payload: str | bytes, *, workspace_key: str) -> None:
+    connection.execute(_PUT, (id, workspace_key, payload))
+    reseal(connection, "progress", id)
+
+
+def read_progress_row(kept: object) -> None:
+    """Raise `Damaged` for a row that is neither progress nor a part of a list."""
+    text = rows.unpack_record(kept)
+    if text.startswith("{"):
+        decode_progress(text)
+        return
+    part = _part(text)
+    from lastgood.model.long_list import Part
+
+    if part is None or Part(text=part.text).oid != part.oid:
+        raise Damaged("a part of a list is not what it was", hint="run: lastgood verify --repair")
+
+
+def _part(text: str) -> Part | None:
+    from lastgood.model.long_list import Part
+
+    oid, _, items = text.partition(" ")
+    try:
+        return Part(text=items, oid=bytes.fromhex(oid))
+    except ValueError:
+        return None
+
+
+def _progress_of_a_moment(connection: sqlite3.Connection, key: str) -> Progress:
+    """Return progress, its parts as they were when it was: others may be changing it."""
+    if connection.in_transaction:
+        return _progress(connection, key)[0]
+    return within("BEGIN", connection, work=lambda known: _progress(known, key)[0])
+
+
+def _progress(connection: sqlite3.Connection, key: str) -> tuple[Progress, bool]:
+    """Return progress, and whether its rows are what it says."""
     row = connection.execute(_PROGRESS, (key,)).fetchone()
-    return Progress() if row is None else decode_progress(rows.unpack_record(row[0]))
+    if row is None:
+        return Progress(), False
+    found = decode_progress(rows.unpack_record(row[0]))
+    lists = lists_in_parts(found)
+    if all(items.is_at_hand for items in lists.values()):
+        return found, True
+    parts: dict[str, list[Part]] = {}
+    for id, payload in connection.execute(_PARTS, {"key": key}):
+        part = _part(rows.unpack_record(payload))
+        if part is not None:
+            parts.setdefault(str(id).split("/")[1], []).append(part)
+    read = {name: _joined(name, items, parts.get(name, [])) for name, items in lists.items()}
+    is_whole = all(items == lists[name] for name, items in read.items())
+    tasks, completed = (
+        read.get(name, there) for name, there in ((TASKS, found.tasks), (COMPLETED, found.features.completed))
+    )
+    return found.replace(tasks=tasks, features=found.features.replace(completed=completed)), is_whole
+
+
+def _joined(name: str, said: LongList[object], parts: Sequence[Part]) -> Sequence[object]:
+    """Return a list by its parts; where they are not what was said of it, what is left of them."""
+    from lastgood.model.long_list import LongList
+
+    kind = list_kind(name)
+    made = LongList.of_parts(kind, parts, size=said.size, counts=said.counts)
+    if made == said:
+        made.remember()
+        return made
+    left: list[object] = []
+    for part in parts:
+        try:
+            left += part.items(kind)
+        except Damaged:
+            continue
+    return tuple(left)

@@ -154,7 +154,7 @@ def _details(activity: Activity, console: Console, room: int | None) -> Iterator
 def _titled(title: str, rows: Sequence[tuple[str, ...]], console: Console, room: int | None) -> Iterator[str]:
     yield ""
     yield console.styled(title, "bold")
-    for line in table(rows, flexible=len(rows[0]) - 1, limit=room and room - 2):
+    for line in table(rows, flexible=(len(rows[0]) - 1,), limit=room and room - 2):
         yield f"  {line}"
 
 

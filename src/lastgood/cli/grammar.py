@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Literal
 
-    Form = Literal["text", "number", "ref", "duration", "moment", "pair", "folder", "path", "plan"]
+    Form = Literal["text", "number", "ref", "duration", "moment", "pair", "folder", "held", "path", "plan"]
 
 
 class Option(Value):
@@ -27,7 +27,10 @@ class Option(Value):
 
 
 class Argument(Value):
-    """One argument. ``many`` takes all that are left; those of form ``path`` count as paths of the call."""
+    """One argument. ``many`` takes all that are left; those of form ``path`` count as paths of the call.
+
+    One of form ``held`` is a path that checkpoints hold, in the workspace or gone.
+    """
 
     name: str
     form: Form = "text"

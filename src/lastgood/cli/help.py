@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, spellings, verb_of
-from lastgood.cli.wording import pairs
+from lastgood.cli.wording import pairs, wrapped
 from lastgood.errors import Usage
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lastgood.cli.grammar import Argument, Option, Verb
     from lastgood.cli.opening import Console
 
@@ -29,35 +31,44 @@ EXIT_CODES = {
     130: "interrupted, or the question was answered with no",
     143: "ended by SIGTERM",
 }
-_GROUPS = (
+GROUPS = (
     ("Make and look", ("save", "list", "show", "diff", "log", "cat", "status")),
     ("Carry work out", ("run",)),
     ("Say how the work stands", ("session", "task", "feature", "sprint", "progress")),
     ("Go back", ("restore", "rewind", "undo", "redo", "recover")),
-    ("Keep and check", ("name", "pin", "unpin", "check", "delete", "prune", "purge", "verify", "workspace")),
+    (
+        "Keep and check",
+        ("name", "pin", "unpin", "check", "delete", "prune", "purge", "verify", "maintain", "workspace"),
+    ),
     ("Take elsewhere", ("export", "import")),
     ("About lastgood itself", ("report", "config", "doctor", "completion", "help")),
 )
-_REFS = """\
+REFS = """\
 How to name a checkpoint (REF)
 
-  @, latest            the newest complete one that is no guard
+  @                    where the workspace stands: saved last, or restored to
   @~N                  N before that
+  latest               the newest complete one that is no guard
   ckpt_1a2b3c4d...     its id, or at least 4 digits of it, with or without ckpt_
   before-refactor      its name; of several the newest counts
-  "before the rename"  its message, all of it; of several the newest counts, and the others are named
+  "before the rename"  its message, all of it; of several the newest counts, and
+                       the others are named
   @good                the newest whose check passed
   @start               the first of the session at hand
-  task:T01             after that task; before:task:T01 the newest before it started
+  task:T01             after that task
+  before:task:T01      the newest before that task started
   step:12              the newest at that step of the work
   @{2h}, @{3d}         the newest that is at least so old (s, m, h, d, w)
+  @{14:20}             the newest at or before this time of day (local time):
+                       today's, or if that is still to come, yesterday's
+  @{14:20:32}          the same to the second, as `list` shows it
   @{2026-11-21T10:00}  the newest at or before this moment (local time)
 
-Looked for in this order: id, name, beginning of an id, message. A message that begins with @,
-with task: or step: is found by its id alone. Paths are no REFs: they come after the REF, as in
-`lastgood restore @ src/app.py`.
+Looked for in this order: id, name, beginning of an id, message. A message that
+begins with @, with task: or step: is found by its id alone. Paths are no REFs:
+they come after the REF, as in `lastgood restore @ src/app.py`.
 """
-_ENVIRONMENT = """\
+ENVIRONMENT = """\
 Environment variables
 
   LASTGOOD_WORKSPACE   the workspace, where -C is not given
@@ -66,9 +77,11 @@ Environment variables
                        (default ~/.local/share/lastgood-anchor)
   LASTGOOD_SESSION     the session that this process works in
   LASTGOOD_CAPTURE_EXCLUDE and so on
-                       every setting of `lastgood config`: section and key in capitals
+                       every setting of `lastgood config`: section and key in
+                       capitals
   LASTGOOD_MAINTENANCE=off
-                       do not tidy the store after saves; `lastgood maintain` does it
+                       do not tidy the store after saves; `lastgood maintain`
+                       does it
   LASTGOOD_TRACE=1     on an internal fault, show the whole trace
   NO_COLOR=1           no colour
   XDG_STATE_HOME       where the store is, unless named (default ~/.local/state)
@@ -91,9 +104,10 @@ def show_topic(topic: str | None, console: Console) -> int:
     if verb is not None:
         return show_verb(verb, console)
     if topic == "exit-codes":
-        text = "Exit codes\n\n" + "\n".join(f"  {code:3}  {says}" for code, says in EXIT_CODES.items())
+        rows = [(f"  {code:3}", says) for code, says in EXIT_CODES.items()]
+        text = "\n".join(("Exit codes", "", *pairs(rows, limit=console.columns())))
     elif topic in {"refs", "environment"}:
-        text = _REFS if topic == "refs" else _ENVIRONMENT
+        text = REFS if topic == "refs" else ENVIRONMENT
     else:
         raise _unknown(topic)
     if not console.answer("help", {"topic": topic, "text": text}):
@@ -118,7 +132,7 @@ def show_overview(console: Console) -> int:
     console.line()
     console.line("  lastgood [-C DIR] [--store DIR] VERB ...")
     known = spellings()
-    for heading, names in _GROUPS:
+    for heading, names in GROUPS:
         console.line()
         console.line(console.styled(heading, "bold"))
         rows = [(f"  {known[name].name}", known[name].says) for name in names]
@@ -134,22 +148,45 @@ def show_verb(verb: Verb, console: Console) -> int:
     """Print all about one verb."""
     if console.answer("help", {"verbs": [_record(verb)]}):
         return 0
-    console.line(f"lastgood {verb.usage}")
-    console.line(f"  {verb.says}")
+    limit = console.columns()
+    console.lines(_indented(f"lastgood {verb.usage}", limit=limit, by="    ", first=""))
+    console.lines(_indented(verb.says, limit=limit))
     if verb.spellings:
         console.line(f"  also spelled: {', '.join(verb.spellings)}")
     if verb.about:
         console.line()
-        for line in verb.about.split("\n"):
-            console.line(f"  {line}")
-    _section("Arguments", [row for row in map(_argument_row, verb.arguments) if row[1]], console)
-    _section("Options", [_option_row(option) for option in verb.options], console)
-    _section("Options of every verb", [_option_row(option) for option in GLOBAL_OPTIONS], console)
+        for paragraph in _paragraphs(verb.about, flow=limit is not None):
+            console.lines(_indented(paragraph, limit=limit))
+    _section("Arguments", [row for row in map(argument_row, verb.arguments) if row[1]], console)
+    _section("Options", [option_row(option) for option in verb.options], console)
+    _section("Options of every verb", [option_row(option) for option in GLOBAL_OPTIONS], console)
     if verb.examples:
         _section("Examples", list(verb.examples), console)
     if verb.codes:
         _section("Exit codes", [(str(code), EXIT_CODES[code]) for code in verb.codes], console)
     return 0
+
+
+def _indented(text: str, *, limit: int | None, by: str = "  ", first: str = "  ") -> list[str]:
+    """Return a text as lines that keep within ``limit`` columns, all but the first indented by the same."""
+    lines = wrapped(text, None if limit is None else limit - len(by))
+    return [f"{by if number else first}{line}".rstrip() for number, line in enumerate(lines)]
+
+
+def _paragraphs(text: str, *, flow: bool) -> Iterator[str]:
+    """Yield the lines of a text; where it may flow, running words as one line, columns as they are."""
+    words: list[str] = []
+    for line in text.split("\n"):
+        running = flow and line and not line.startswith(" ") and "  " not in line
+        if not running and words:
+            yield " ".join(words)
+            words = []
+        if running:
+            words.append(line)
+        else:
+            yield line
+    if words:
+        yield " ".join(words)
 
 
 def _section(heading: str, rows: list[tuple[str, str]], console: Console) -> None:
@@ -160,15 +197,20 @@ def _section(heading: str, rows: list[tuple[str, str]], console: Console) -> Non
     console.lines(pairs([(f"  {left}", right) for left, right in rows], limit=console.columns()))
 
 
-def _argument_row(argument: Argument) -> tuple[str, str]:
+def argument_row(argument: Argument) -> tuple[str, str]:
+    """Return the name of an argument, and what may stand there."""
     if argument.choices:
         return argument.name, "one of " + ", ".join(argument.choices)
     if argument.form == "ref":
-        return argument.name, "a checkpoint: @ (latest), @~2, an id or its beginning, a name (help refs)"
+        return (
+            argument.name,
+            "a checkpoint: @ (where you stand), @~2, an id or its beginning, a name (help refs)",
+        )
     return argument.name, ""
 
 
-def _option_row(option: Option) -> tuple[str, str]:
+def option_row(option: Option) -> tuple[str, str]:
+    """Return how an option is spelled, and what it does."""
     short = f"-{option.short}" if option.short else ""
     long = f"--{option.name}" if option.name != "directory" else ""
     spelled = ", ".join(word for word in (short, long) if word)

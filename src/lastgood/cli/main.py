@@ -9,6 +9,7 @@ import sys
 from lastgood.cli.opening import Console
 from lastgood.cli.reader import read
 from lastgood.errors import Internal, LastgoodError, Usage, crowded
+from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +85,12 @@ def _carry_out(words: Sequence[str], console: Console) -> int:
 
         if "--help" in words or "-h" in words:
             return show_overview(console)
-        raise Usage("no verb given", hint="see all verbs: lastgood help")
+        if not console.out_is_terminal or console.json:
+            raise Usage("no verb given", hint="see all verbs: lastgood help")
+        console.call = call = read([*words, "status"])
+        from lastgood.cli.verbs.status import status_without_a_verb
+
+        return status_without_a_verb(cast("Call", call), console)
     console.call = call
     console.json = call.has("json")
     console.quiet = call.has("quiet")
@@ -97,7 +103,7 @@ def _carry_out(words: Sequence[str], console: Console) -> int:
 
 # Where the verbs stand that are not in a module of their own name.
 _MODULES = {
-    "completion": "help",
+    "complete": "completion",
     "cat": "log",
     "config": "doctor",
     "delete": "checkpoints",

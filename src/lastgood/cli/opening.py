@@ -10,13 +10,14 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
 from lastgood.errors import Invalid, LastgoodError, NotFound, Storage, Usage
 from lastgood.ids import SESSION_VARIABLE
-from lastgood.paths import printable
+from lastgood.paths import printable, to_text
 from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from types import FrameType
+    from typing import Self
 
     from lastgood.cli.grammar import Call
     from lastgood.model.checkpoint import Checkpoint
@@ -153,6 +154,28 @@ def looked_up(ref: str, call: Call, workspace: OpenWorkspace) -> Checkpoint:
     return found
 
 
+def as_meant(call: Call, workspace: OpenWorkspace) -> Call:
+    """Return a call as the person meant it who typed a path or a bare time where its REF belongs.
+
+    Only for one who is asked before anything is done: a program is told the right form instead.
+    """
+    ref = call.arguments[0]
+    try:
+        workspace.get(ref)
+    except (NotFound, Invalid) as error:
+        holder = _holder(ref, call, workspace)
+        if holder is not None:
+            return call.replace(arguments=(holder,), paths=tuple(dict.fromkeys((ref, *(call.paths or ())))))
+        if "meant" in error.details:
+            return call.replace(arguments=(str(error.details["meant"]),))
+        return call
+    if not call.paths and _is_there(ref, call, workspace):
+        path = call.command(f"{call.verb.name} @ -- {quoted(ref)}")
+        text = f"lastgood: '{printable(ref)}' is a checkpoint here, and a path too; for the path: {path}\n"
+        os.write(2, text.encode("utf-8", "replace"))
+    return call
+
+
 def _name_others(found: Checkpoint, workspace: OpenWorkspace) -> None:
     """Name the others that bear the message by which a checkpoint was found."""
     bearers = workspace.list(message=found.message, brief=True)
@@ -166,30 +189,75 @@ def _name_others(found: Checkpoint, workspace: OpenWorkspace) -> None:
 
 def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: LastgoodError) -> None:
     """Answer a path that was given where a REF belongs with the right form."""
-    if not _is_path(ref, workspace) and not ("/" in ref and call.verb.paths and not set(ref) & set(" \t\n")):
-        return
+    holder = _holder(ref, call, workspace)
+    is_path = holder is not None or _is_there(ref, call, workspace)
     if not call.verb.paths:
+        if not is_path:
+            return
         raise type(error)(
             f"'{printable(ref)}' is a path, and `{call.verb.name}` takes a checkpoint",
-            hint=f"what became of that path: {call.command(f'diff @ -- {quoted(ref)}')}"
+            hint=f"what became of that path: {call.command(f'log {quoted(ref)}')}"
             f"\nthe checkpoints: {call.command('list')}",
             details=error.details,
         ) from error
-    words = " ".join(quoted(one) for one in dict.fromkeys((ref, *(call.paths or ()))))
-    raise Usage(
-        f"'{printable(ref)}' is a path, and a checkpoint belongs here",
-        hint=f"for this path from the latest checkpoint: {call.command(f'{call.verb.name} @ -- {words}')}",
-    ) from error
+    if holder is not None:
+        words = " ".join(quoted(one) for one in dict.fromkeys((ref, *(call.paths or ()))))
+        where = "where you stand" if holder == "@" else f"{holder}, the newest with it"
+        raise Usage(
+            f"'{printable(ref)}' is a path, and a checkpoint belongs here",
+            hint=f"for this path from {where}: {call.command(f'{call.verb.name} {holder} -- {words}')}",
+        ) from error
+    if is_path or ("/" in ref and not set(ref) & set(" \t\n")):
+        why = "git ignores it, and " if _is_ignored(ref, call, workspace) else ""
+        raise NotFound(
+            f"{why}no checkpoint holds the path '{printable(ref)}'",
+            hint=f"what one holds: {call.command('show @ --files')}\nthe checkpoints: {call.command('list')}",
+        ) from error
 
 
-def _is_path(ref: str, workspace: OpenWorkspace) -> bool:
-    if os.path.lexists(ref) or os.path.lexists(f"{workspace.path}/{ref}"):
-        return True
+def _is_there(ref: str, call: Call, workspace: OpenWorkspace) -> bool:
+    """Tell whether the workspace has a path now."""
     try:
-        workspace.read("@", ref, private=True)  # a deleted file is what one most wants back
+        return os.path.lexists(f"{workspace.path}/{path_of(ref, call, workspace)}")
+    except (LastgoodError, ValueError):
+        return False
+
+
+def _is_ignored(ref: str, call: Call, workspace: OpenWorkspace) -> bool:
+    """Tell whether rules left a path, or what it lies in, out of the checkpoint where one stands."""
+    try:
+        path = path_of(ref, call, workspace)
+        left_out = [to_text(one).rstrip("/") for one in workspace.get("@").manifest.ignored_paths]
     except LastgoodError:
         return False
-    return True
+    return any(_inside(path, one) for one in left_out)
+
+
+def _holder(ref: str, call: Call, workspace: OpenWorkspace) -> str | None:
+    """Return the REF that a path alone is meant of: `@` if that holds it, else the newest that does.
+
+    A guard counts where nothing else ever held it. None if nothing did.
+    """
+    try:
+        path = path_of(ref, call, workspace)
+    except LastgoodError:
+        return None
+    try:
+        beside = workspace.entries("@", folder=os.path.dirname(path) or ".")
+        if path == "." or any(to_text(one.path) == path for one in beside):
+            return "@"
+    except LastgoodError:
+        pass  # of what cannot be read others may tell
+    for guards in (False, True):  # what is deleted is what one most wants back
+        try:
+            newest, *_ = workspace.log(path, limit=1, guards=guards).changes
+            gone = newest.status == "deleted"
+            holder = workspace.previous(newest.checkpoint.id) if gone else newest.checkpoint
+        except (LastgoodError, ValueError):
+            continue
+        if holder is not None:
+            return holder.short_id
+    return None
 
 
 # --- Where a verb's words go: data to standard output, everything else to standard error ---
@@ -238,6 +306,18 @@ class Console:
         """Print lines of what was asked for."""
         for text in texts:
             self.line(text)
+
+    def page(self, texts: Iterable[str]) -> None:
+        """Print lines of what was asked for, through the pager where they fill more than the screen."""
+        if not self.out_is_terminal:
+            self.lines(texts)
+            return
+        from lastgood.cli.pager import paged
+
+        content = "".join(f"{text}\n" for text in texts).encode("utf-8", "backslashreplace")
+        self.flush()
+        if not paged(content):
+            self.send(content)
 
     def send(self, content: bytes) -> None:
         """Print bytes of what was asked for, as they are."""
@@ -290,6 +370,18 @@ class Console:
     def styled(self, text: str, style: str) -> str:
         """Return a text in a style where standard output shows colour."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour else text
+
+    def moment(self, nanoseconds: int) -> str:
+        """Return a moment in local time, in brief on a terminal."""
+        from lastgood.cli.wording import brief_moment, moment
+
+        return brief_moment(nanoseconds, now=time.time_ns()) if self.out_is_terminal else moment(nanoseconds)
+
+    def facts(self, rows: Sequence[tuple[str, str]]) -> list[str]:
+        """Return names and values as lines of two columns, the names dimmed."""
+        from lastgood.cli.wording import pairs
+
+        return pairs(rows, limit=self.columns(), paint=lambda name: self.styled(name, "dim"))
 
     def columns(self) -> int | None:
         """Return the width of the terminal, None where standard output is none."""
@@ -460,15 +552,20 @@ class ProgressLine:
         self._shown = False
         self._on = console.err_is_terminal and not console.quiet and not console.json
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         if self._on:
             import signal  # lazily: only a terminal pays for it
 
             self._began = time.monotonic()
             signal.signal(signal.SIGALRM, self._tick)
             signal.setitimer(signal.ITIMER_REAL, _AFTER, _EVERY)
+        return self
 
     def __exit__(self, *_error: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Take the bar away, and show no more: the verb is done, or a person is asked."""
         if self._on:
             import signal
 
@@ -476,6 +573,7 @@ class ProgressLine:
             signal.signal(signal.SIGALRM, signal.SIG_IGN)
             if self._shown:
                 self._console.overwrite("")
+            self._on = False
 
     def _tick(self, _number: int, _frame: FrameType | None) -> None:
         # By the clock: while one long call into C runs, no alarm is heard, however many are due.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Load = Callable[[int], Sequence[Checkpoint]]
 
 _IN, _OUT = 0, 2
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # So many are loaded at first, and so many times as many when they are walked through.
 _PAGE = 200
 _MORE = 8
@@ -62,9 +63,9 @@ _CONTROLS = {
     b"\x15": "clear",
     b"\x04": "leave",
     b"\x03": "interrupt",
+    b"\x1a": "suspend",
     b"": "leave",
 }
-_LEAVES = frozenset({"leave", "interrupt"})
 
 
 def pick(load: Load, *, question: str, colour: bool, at: str | None = None) -> Checkpoint | None:
@@ -79,6 +80,8 @@ def pick(load: Load, *, question: str, colour: bool, at: str | None = None) -> C
                 return picking.chosen
             if key == "interrupt":
                 raise KeyboardInterrupt
+            if key == "suspend":
+                screen.suspend()
             if key == "leave" or (key == "q" and not picking.typed):
                 return None
             picking.press(key, page=max(1, rows - 3))
@@ -188,19 +191,27 @@ def _row(checkpoint: Checkpoint, now: int, width: int) -> str:
 class Screen:
     """A terminal's second screen, keys read one by one; left as it was however it is left.
 
-    Ctrl-C is read as a key, so that nothing of it is half drawn; nobody is suspended here.
+    Ctrl-C and Ctrl-Z are read as keys, so that nothing of it is half drawn. What stops this process leaves
+    the screen first, and what has it go on brings that back.
     """
 
     def __enter__(self) -> Self:
         self._settings = termios.tcgetattr(_IN)
         self._size = (0, 0)
+        self._stale = self._interrupted = self._shown = False
         self._decoder = getincrementaldecoder("utf-8")("ignore")
-        self._before = {one: signal.signal(one, self._ended) for one in (signal.SIGTERM, signal.SIGHUP)}
-        raw = termios.tcgetattr(_IN)
-        raw[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN)
-        raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
-        termios.tcsetattr(_IN, termios.TCSADRAIN, raw)
-        _write("\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J")
+        catches = {
+            signal.SIGINT: self._interrupt,
+            signal.SIGTSTP: self._stop,
+            signal.SIGCONT: self._go_on,
+            **dict.fromkeys(_ENDING, self._end),
+        }
+        # What is ignored stays ignored, as by nohup.
+        self._before = {one: signal.getsignal(one) for one in catches}
+        for number, handler in catches.items():
+            if self._before[number] != signal.SIG_IGN:
+                signal.signal(number, handler)
+        self._show()
         return self
 
     def __exit__(
@@ -209,6 +220,10 @@ class Screen:
         self._leave()
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    def suspend(self) -> None:
+        """Stop this process's group, as Ctrl-Z does where the terminal sees to it; return when it goes on."""
+        os.kill(0, signal.SIGTSTP)
 
     def size(self) -> tuple[int, int]:
         """Return how many rows and columns there are."""
@@ -225,15 +240,18 @@ class Screen:
         _write(f"\x1b[?7l\x1b[H{body}\x1b[J\x1b[?7h")
 
     def key(self) -> str:
-        """Return the name of the next key, or what was typed; ``resized`` if the window has another size."""
+        """Return the name of the next key, or what was typed; ``redraw`` if what is shown has to be."""
         while True:
             before = self._size
-            if select.select([_IN], [], [], _SIZE_WAIT)[0]:
-                found = self._pressed()
-                if found:
-                    return found
-            elif self.size() != before:
-                return "resized"
+            ready = select.select([_IN], [], [], _SIZE_WAIT)[0]
+            if self._interrupted:
+                return "interrupt"
+            if self._stale or (not ready and self.size() != before):
+                self._stale = False
+                return "redraw"
+            found = self._pressed() if ready else ""
+            if found:
+                return found
 
     def _pressed(self) -> str:
         byte = _byte()
@@ -252,14 +270,44 @@ class Screen:
                 break
         return found
 
+    def _show(self) -> None:
+        self._shown = self._stale = True
+        try:
+            raw = termios.tcgetattr(_IN)
+            raw[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN)
+            raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
+            termios.tcsetattr(_IN, termios.TCSADRAIN, raw)
+        except termios.error:  # the terminal is gone, which is read as leaving
+            return
+        _write("\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J")
+
     def _leave(self) -> None:
+        if not self._shown:
+            return
+        self._shown = False
         _write("\x1b[H\x1b[2J\x1b[?25h\x1b[?1049l")
         try:
             termios.tcsetattr(_IN, termios.TCSADRAIN, self._settings)
         except termios.error:  # the terminal is gone
             return
 
-    def _ended(self, number: int, _frame: FrameType | None) -> None:
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        self._interrupted = True
+
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
+        shown = self._shown
+        self._leave()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        signal.signal(number, self._stop)
+        if shown:
+            self._show()
+
+    def _go_on(self, _number: int, _frame: FrameType | None) -> None:
+        if self._shown:  # what stopped it could not be caught
+            self._show()
+
+    def _end(self, number: int, _frame: FrameType | None) -> None:
         self._leave()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)

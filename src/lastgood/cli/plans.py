@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
+from lastgood.cli.hints import hint_lines
 from lastgood.cli.wording import ago, called, changes, count, effect_words, moment, path_text, place, title
+from lastgood.ids import short
 from lastgood.model.canonical import PATH, Fields
-from lastgood.model.operation import DISCARDED, NOT_BACK
+from lastgood.model.operation import CONFLICT, DISCARDED, NOT_BACK
 from lastgood.model.report import MARKED, counts_of, planned_outcomes
 from lastgood.paths import printable, to_text
 
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Outcome, PartOutcome, RestorePlan, Step
-    from lastgood.model.report import RestoreReport
-    from lastgood.model.run import Artifact, RecoverReport
+    from lastgood.model.report import HeadMoved, RestoreReport
+    from lastgood.model.run import Artifact, LastConversation, RecoverReport
     from lastgood.model.session import Effect, Progress, Session, SessionReport
 
 
@@ -108,6 +110,10 @@ def remarks(outcomes: Sequence[Outcome]) -> list[str]:
     for one in said[:_SHOWN_STEPS]:
         reason = f" ({printable(one.reason)})" if one.reason else ""
         lines.append(f"  {one.result:7} {path_text(one.path)}{reason}")
+        if one.reason == CONFLICT:
+            begin = one.path + b".lastgood-"
+            copies = [it.path for it in outcomes if it.action == "write" and it.path.startswith(begin)]
+            lines += [f"          as it was: {path_text(copy)}" for copy in copies]
     if len(said) > _SHOWN_STEPS:
         lines.append(f"  and {len(said) - _SHOWN_STEPS:,} more (all of them: --json)")
     if any(one.left is not None for one in outcomes):
@@ -120,7 +126,7 @@ def _stays(outcome: Outcome) -> bool:
     return outcome.kept is not None or outcome.left is not None
 
 
-def beside_lines(report: RestoreReport, target: Checkpoint) -> list[str]:
+def beside_lines(report: RestoreReport, target: Checkpoint, call: Call) -> list[str]:
     """Return what to say of a restore beside its files: what it cannot bring back, parts, steps, HEAD."""
     lines = not_held_lines(report)
     if report.folder_made:
@@ -129,12 +135,26 @@ def beside_lines(report: RestoreReport, target: Checkpoint) -> list[str]:
         lines.append("its .git is in no checkpoint and does not come back: clone it, or git init")
     for part in report.parts:
         lines += part_lines(part, target.manifest.progress)
-    said = None if report.conversation is None else report.conversation.get("note")
-    if said and not any(part.scope == "conversation" for part in report.parts):
-        lines.append(f"conversation: {printable(str(said))}")
+    lines += unwritten_lines(report, call)
     lines += [_irreversible(effect) for effect in report.irreversible]
-    moved = _head_line(report)
+    moved = _git_line(report)
     return lines if moved is None else [*lines, moved]
+
+
+def unwritten_lines(report: RestoreReport, call: Call) -> list[str]:
+    """Return why a conversation takes no new transcript, and what to do; nothing where it takes one."""
+    said = report.conversation or {}
+    if "note" not in said or "transcript" in said:
+        return []
+    lines = [f"conversation: {printable(str(said['note']))}"]
+    if "resume_command" in said:
+        lines.append(f"  go on with it: {said['resume_command']}")
+    return lines + [f"  {line}" for line in hint_lines(str(said.get("hint", "")), call) if line]
+
+
+def lacks_transcript(report: RestoreReport) -> bool:
+    """Tell whether a conversation was asked for with which its host cannot go on afterwards."""
+    return report.conversation is not None and "resume_command" not in report.conversation
 
 
 def not_held_lines(report: RestoreReport) -> list[str]:
@@ -142,14 +162,23 @@ def not_held_lines(report: RestoreReport) -> list[str]:
     lines = []
     for reason in ("ignored", "purged"):
         paths = [one.path for one in report.not_held if one.reason == reason]
+        unnamed = report.not_held_unnamed if reason == "ignored" else 0
         shown = ", ".join(path_text(path) for path in paths[:_SHOWN])
-        more = f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN else ""
+        more = _more(len(paths) - _SHOWN, unnamed=unnamed, all_gone=report.folder_made)
         lines += [f"not held: {shown}{more} ({reason})"] if paths else []
     for one in report.not_held:
         if one.reason == "repository":
             head = "" if one.head is None else f", was at {one.head[:12]}"
             lines.append(f"not held: {path_text(one.path)} (a repository of its own{head})")
     return lines
+
+
+def _more(beyond: int, *, unnamed: int, all_gone: bool) -> str:
+    """Return how many more are missing; of what is ``unnamed`` nobody knows, unless all was gone."""
+    known = max(0, beyond) + (unnamed if all_gone else 0)
+    if not unnamed or all_gone:
+        return f" and {known:,} more" if known else ""
+    return f" and at least {known:,} more" if known else f", perhaps also of {unnamed:,} that are not named"
 
 
 def part_lines(part: PartOutcome, then: Progress | None = None) -> list[str]:
@@ -213,13 +242,30 @@ def _irreversible(effect: Effect) -> str:
     return f"not taken back: {what} was begun since; whether it had its effect is not known"
 
 
-def _head_line(report: RestoreReport) -> str | None:
-    """Return what to say about a HEAD that is not where it was (rule T9)."""
+def _git_line(report: RestoreReport) -> str | None:
+    """Return what to say about a HEAD that is not where it was, or an index that is another (rule T9)."""
     moved = report.head_moved
-    if moved is None or moved.from_ == moved.to or any(part.scope == "git" for part in report.parts):
+    if report.index_differs:
+        return "git's index stays as it is, and is not as it was at that checkpoint (--git puts it back too)"
+    if moved is None or report.folder_made or any(part.scope == "git" for part in report.parts):
         return None
-    way = "" if moved.commits is None else f" by {count(moved.commits, 'commit')}"
-    return f"HEAD has moved{way} since that checkpoint and stays where it is"
+    words = _moved_words(moved)
+    return words if moved.to is None else f"{words}, and stays as it is (--git puts HEAD and index back too)"
+
+
+def _moved_words(moved: HeadMoved) -> str:
+    """Return how HEAD is not as it was at a checkpoint."""
+    away = f" by {count(moved.commits, 'commit')}" if moved.commits else ""
+    if moved.from_branch == moved.to_branch:
+        return f"HEAD has moved{away} since that checkpoint"
+    if moved.to is None and moved.to_branch is None:
+        return f"git was {_on(moved.from_branch)} at that checkpoint, and the repository is gone"
+    moves = f" ({count(moved.commits, 'commit')} away)" if moved.commits else ""
+    return f"git was {_on(moved.from_branch)} at that checkpoint, is {_on(moved.to_branch)} now{moves}"
+
+
+def _on(branch: str | None) -> str:
+    return "on no branch" if branch is None else f"on {printable(branch)}"
 
 
 # --- Where a run stood, and how it goes on, in words for people ---
@@ -294,10 +340,10 @@ def standing_lines(report: RecoverReport, *, now: int) -> Iterator[str]:
         yield f"Not taken back: {effect_words(effect, now=now)}."
     for living in report.live_processes[:_SHOWN]:
         yield f"Still running: process {living.pid} ({printable(living.command) or '?'})."
-    moved = report.head_moved
-    if moved is not None:
-        how = "is another one" if moved.commits is None else f"has moved by {count(moved.commits, 'commit')}"
-        yield f"HEAD {how} since the checkpoint ({printable((moved.from_ or 'none')[:12])})."
+    if report.head_moved is not None:
+        words = _moved_words(report.head_moved)
+        at = printable((report.head_moved.from_ or "none")[:12])
+        yield f"{words[:1].upper()}{words[1:]} (then: {at})."
     if report.drift is not None and changes(report.drift) != "no changes":
         yield f"Changed since the checkpoint: {changes(report.drift)}."
 
@@ -356,17 +402,27 @@ def restored_line(report: RecoverReport) -> str | None:
     """Return what was brought back of a run's files."""
     if report.restored is None or report.checkpoint is None or report.rolled_back_to is None:
         return None
-    if report.restored.operation is None:
+    if not any(one.result in {"restored", "removed"} for one in report.restored.outcomes):
         return f"No file was taken back: all are as in {called(report.checkpoint)}."
     counted = report_counts(report.restored.outcomes)
     return f"Files taken back to {called(report.checkpoint)}: {counted}."
 
 
-def conversation_lines(report: RecoverReport) -> list[str]:
+def conversation_lines(report: RecoverReport, call: Call) -> list[str]:
     """Say what is kept of what a run that died said, and how its host goes on with it (rule P7c)."""
     said = report.conversation
     if said is None:
         return []
     whose = f" of {said.host}" if said.host else ""
-    lines = [f"Conversation: {count(said.messages, 'message')}{whose}, from {printable(said.transcript)}"]
-    return lines if said.resume_command is None else [*lines, f"  go on with it: {said.resume_command}"]
+    line = f"Conversation: {count(said.messages, 'message')}{whose}, from {printable(said.transcript)}"
+    return [line, *(f"  {one}" for one in going_on_with(said, call, what="it"))]
+
+
+def going_on_with(said: LastConversation, call: Call, *, what: str) -> list[str]:
+    """Return how a host goes on with a conversation; one that it no longer has is brought back first."""
+    if said.readable:
+        return [] if said.resume_command is None else [f"go on with {what}: {said.resume_command}"]
+    gone = "its transcript is gone, or cannot be read"
+    if said.checkpoint is None:
+        return [f"{gone}, and no checkpoint holds it"]
+    return [f"{gone}; bring it back: {call.command(f'restore {short(said.checkpoint)} --only conversation')}"]

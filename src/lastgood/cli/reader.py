@@ -162,7 +162,7 @@ class _Reading:
         from lastgood.suggestions import nearest
 
         shown = printable(word.partition("=")[0])
-        close = nearest(name, [option.name for option in self._known() if option.name != "directory"])
+        close = nearest(name, [one.name for one in self._known() if one.name not in _NEVER_MEANT])
         verb = self._verb
         if verb is None:
             after = [one.name for one in all_verbs() if any(option.name == name for option in one.options)]
@@ -183,6 +183,10 @@ class _Reading:
 
     def _help_hint(self) -> str:
         return "see: lastgood help" + ("" if self._verb is None else f" {self._verb.name}")
+
+
+# Options that no slip of the fingers leads to: one has no name, the other lifts a refusal.
+_NEVER_MEANT = frozenset({"directory", "allow-root"})
 
 
 def _is_option(word: str) -> bool:
@@ -277,6 +281,8 @@ def _too_many(verb: Verb, word: str) -> Usage:
         hint += "   (paths come after --)"
     elif verb.instead:
         hint = _command_hint(verb)
+    elif verb.name in {"undo", "redo"}:
+        hint += f"   (one at a time; what there is: lastgood {verb.name} --list)"
     elif verb.name == "save":
         hint = "put a message of several words in quotes"
     return Usage(f"`{verb.name}` does not know what to do with '{printable(word)}'", hint=hint)

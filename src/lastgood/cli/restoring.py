@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, current, paths_of
 from lastgood.cli.plans import (
     beside_lines,
     done_words,
+    lacks_transcript,
     not_held_lines,
+    part_lines,
     plan_counts,
     plan_lines,
     remarks,
     report_counts,
     shortened_plan,
+    unwritten_lines,
 )
-from lastgood.cli.wording import called, count
+from lastgood.cli.wording import ago, called, count
 from lastgood.errors import Conflict, Unsafe, Usage
 from lastgood.ids import short
 from lastgood.paths import printable, to_text
@@ -25,13 +29,29 @@ from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypedDict
+
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
-    from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Favour, RestorePlan
+    from lastgood.literals import Favour, Scope
+    from lastgood.model.checkpoint import Checkpoint, Ref
+    from lastgood.model.operation import RestorePlan
     from lastgood.model.report import RestoreReport
-    from lastgood.settings import Scope
-    from lastgood.workspace.restore import Options, Restores
+    from lastgood.workspace.arguments import PathLike
+    from lastgood.workspace.restore import Restores
+
+    class RestoreOptions(TypedDict, total=False):
+        """What may be said about a restore beside its target."""
+
+        paths: Sequence[PathLike]
+        only: Sequence[Scope] | None
+        git: bool
+        merge: bool
+        base: Ref | None
+        conflict: Favour | None
+        discard: bool
+        force: bool
 
 
 # --- Whether to go on: a person's yes, ``--yes``, or the id of the plan that was looked at (T1, T16) ---
@@ -73,7 +93,7 @@ def consented(
             hint=f"if that is what you want, say so with: {_again(call, f'--plan {plan.id}')}",
             details={"plan": plan.id, "deletions": plan.deletions},
         )
-    _show(preview, target, console, workspace=workspace)
+    _show(preview, target, call, console, workspace=workspace)
     if large:
         console.warn(f"This deletes {count(plan.deletions, 'file')}, a large part of the workspace.")
     return agreed("Go ahead?", console)
@@ -122,20 +142,23 @@ def files_before(plan: RestorePlan, target: Checkpoint) -> int:
     return max(0, target.manifest.files - fresh) + plan.deletions
 
 
-def _show(preview: RestoreReport, target: Checkpoint, console: Console, *, workspace: Restores) -> None:
+def _show(
+    preview: RestoreReport, target: Checkpoint, call: Call, console: Console, *, workspace: Restores
+) -> None:
     """Show what will be: first what a person changed, then what comes beside files (rules T1, P6)."""
     plan = preview.planned
-    drift = [] if preview.folder_made else drift_lines(workspace)
-    for line in (*drift, *beside_lines(preview, target)):
+    drift = [] if preview.folder_made else _drift_lines(call, workspace)
+    for line in (*drift, *beside_lines(preview, target, call)):
         console.warn(line)
-    console.warn(f"Restoring {target.short_id}: {plan_counts(plan)}.")
+    age = ago(target.manifest.created_at, now=time.time_ns())
+    console.warn(f"Restoring {called(target)}, made {age}: {plan_counts(plan)}.")
     for line in shortened_plan(plan):
         console.warn(line)
 
 
-def drift_lines(workspace: Restores) -> list[str]:
-    """Return what changed since the checkpoint where the workspace stands: none has kept it yet."""
-    report = workspace.diff(patch=False)
+def _drift_lines(call: Call, workspace: Restores) -> list[str]:
+    """Return what changed of the call's paths since where the workspace stands: nothing has kept it yet."""
+    report = workspace.diff(paths=paths_of(call, workspace), patch=False)
     if not report.files:
         return []
     lines = [
@@ -185,7 +208,7 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Rest
     return 0 if report.complete else OMISSIONS
 
 
-def _options(call: Call, workspace: Restores) -> Options:
+def _options(call: Call, workspace: Restores) -> RestoreOptions:
     return {
         "paths": paths_of(call, workspace),
         "only": cast("tuple[Scope, ...]", call.texts("only")) or None,
@@ -200,19 +223,36 @@ def _options(call: Call, workspace: Restores) -> Options:
 
 def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Console) -> int:
     plan = report.planned
-    code = 0 if report.dry_run or report.complete else OMISSIONS
+    unwritten = plan.scopes == ("conversation",) and lacks_transcript(report)
+    code = 0 if report.dry_run or (report.complete and not unwritten) else OMISSIONS
     if console.answer(call.verb.name, report):
         return code
     if plan.empty and not report.folder_made:
-        same = "nothing is left to take back" if plan.base else "what was asked for already is"
-        console.line(f"nothing to restore: {same} as in {called(target)}")
+        console.line(_nothing_words(report, target))
         console.lines((*plan_lines(plan), *not_held_lines(report)))
+        console.lines(line for part in report.parts for line in part_lines(part))
+        console.lines(unwritten_lines(report, call))
         return code
     console.line(f"would restore {called(target)}: {plan_counts(plan)}")
-    console.lines((*plan_lines(plan), *beside_lines(report, target)))
+    console.lines((*plan_lines(plan), *beside_lines(report, target, call)))
     console.line(f"plan {plan.id}")
     console.note(f"Nothing changed. To do it: {_again(call, f'--plan {plan.id}')}")
     return 0
+
+
+def _nothing_words(report: RestoreReport, target: Checkpoint) -> str:
+    """Return why there is nothing to restore: it is there already, or cannot be written."""
+    plan = report.planned
+    if plan.scopes == ("conversation",) and lacks_transcript(report):
+        return f"nothing was restored: the conversation of {called(target)} cannot be written for its host"
+    if plan.base:
+        return f"nothing to restore: nothing is left to take back as in {called(target)}"
+    if plan.scopes == ("progress",) and report.parts:
+        return f"nothing was restored: the progress of {called(target)} cannot be read"
+    left = ["the conversation"] if lacks_transcript(report) else []
+    left += [f"the {part.scope}" for part in report.parts]
+    what = f"all but {' and '.join(left)}" if left else "what was asked for"
+    return f"nothing to restore: {what} already is as in {called(target)}"
 
 
 def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Restores) -> int:
@@ -233,7 +273,7 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Resto
 
 def _tell(report: RestoreReport, target: Checkpoint, call: Call, console: Console) -> None:
     console.line(done_words(report.outcomes, called(target)))
-    for line in (*remarks(report.outcomes), *beside_lines(report, target)):
+    for line in (*remarks(report.outcomes), *beside_lines(report, target, call)):
         console.warn(line)
     if report.operation is not None:
         console.line(f"take it back with: {call.command('undo')}")

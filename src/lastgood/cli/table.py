@@ -169,7 +169,7 @@ FILES: tuple[Verb, ...] = (
             "Newest first, with the size that the file had then and the lines that came and\n"
             "went since the checkpoint before. Of a folder: whatever changed in it."
         ),
-        arguments=(Argument(name="PATH", form="folder"),),
+        arguments=(Argument(name="PATH", form="held"),),
         options=(
             Option(name="limit", short="n", value="N", form="number", says="at most N"),
             Option(name="all", says="guard checkpoints too"),
@@ -184,7 +184,7 @@ FILES: tuple[Verb, ...] = (
         name="cat",
         says="print a file as a checkpoint holds it",
         about="Exactly its bytes; of a link, its target. On a terminal, control characters are escaped.",
-        arguments=(REF, Argument(name="PATH", form="folder")),
+        arguments=(REF, Argument(name="PATH", form="held")),
         options=(PRIVATE,),
         examples=(
             ("lastgood cat @good src/app.py", "as it was when the check passed"),
@@ -198,12 +198,14 @@ FILES: tuple[Verb, ...] = (
         about=(
             "Files, conversation and progress come back together; paths mean files only.\n"
             "First keeps the present state in a guard checkpoint, so that `lastgood undo`\n"
-            "takes the restore back. Ignored files and files that no checkpoint holds are\n"
-            "left alone. HEAD and the index of a git repository stay as they are unless --git\n"
-            "is given; branches always do.\n"
+            "takes the restore back. Files that were made since are deleted, once the guard\n"
+            "holds them; ignored files and what no checkpoint can hold are left alone. HEAD\n"
+            "and the index of a git repository stay as they are unless --git is given;\n"
+            "branches always do.\n"
             "On a terminal it shows the plan and asks; elsewhere it needs --yes or --plan ID.\n"
-            "Without a REF there is a list to pick from on a terminal. A workspace whose folder is\n"
-            "gone is made again."
+            "Without a REF there is a list to pick from on a terminal. There a path alone is\n"
+            "meant as of where you stand, or of the newest checkpoint that holds it, and `2h`\n"
+            "as `@{2h}`. A workspace whose folder is gone is made again."
         ),
         spellings=("rollback",),
         arguments=(

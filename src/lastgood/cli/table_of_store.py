@@ -76,7 +76,7 @@ STORE: tuple[Verb, ...] = (
             "with a gap. It shows them first, and asks. Exports, conversations and what runs\n"
             "printed are not reached."
         ),
-        arguments=(Argument(name="PATH", form="folder"),),
+        arguments=(Argument(name="PATH", form="held"),),
         options=(
             Option(name="dry-run", short="n", says="show where it is, change nothing"),
             Option(name="everywhere", says="also contents that are at other paths too, and there as well"),
@@ -237,16 +237,31 @@ STORE: tuple[Verb, ...] = (
         codes=(0,),
     ),
     Verb(
+        name="complete",
+        says="list what can follow the words of a command line, for a shell's completion",
+        command=True,
+        examples=(("lastgood complete -- restore @ src/", "what the checkpoint holds there"),),
+        codes=(0,),
+        hidden=True,
+    ),
+    Verb(
         name="help",
         says="explain a verb, or `refs`, `exit-codes`, `environment`",
         arguments=(Argument(name="TOPIC", required=False),),
-        examples=(("lastgood help restore", "one verb"), ("lastgood help refs", "how to name a checkpoint")),
+        options=(Option(name="man", says="print all of it as a page for man(1)"),),
+        examples=(
+            ("lastgood help restore", "one verb"),
+            ("lastgood help refs", "how to name a checkpoint"),
+            ("lastgood help --man > ~/.local/share/man/man1/lastgood.1", "for `man lastgood`"),
+        ),
         codes=(0,),
     ),
     Verb(
         name="maintain",
-        says="tidy the store (started by itself when it is due)",
+        says="tidy the store now; saves have it done by themselves when it is due",
+        about="Deletes what the retention policy does not keep, frees what was deleted a day\n"
+        "ago, joins packs and backs the catalogue up. LASTGOOD_MAINTENANCE=off keeps\n"
+        "saves from starting it: a timer of your own can, then.",
         examples=(("lastgood maintain", "tidy now"),),
-        hidden=True,
     ),
 )

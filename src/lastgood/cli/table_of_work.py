@@ -74,7 +74,7 @@ WORK: tuple[Verb, ...] = (
             ("lastgood run plan.yaml --again", "once more, though it has finished"),
             ('lastgood run -- claude -p "fix the tests"', "one command, and a way back from it"),
             (
-                'lastgood run --check "pytest -q" --retries 2 --on-failure rollback -- ./agent.sh',
+                "lastgood run --check make --retries 2 --on-failure rollback -- ./agent.sh",
                 "until it is good",
             ),
         ),

@@ -8,7 +8,7 @@ from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.session import Effect, Position
@@ -79,6 +79,20 @@ def moment(nanoseconds: int) -> str:
     """Return a moment in local time."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(nanoseconds // 1_000_000_000))
+    except (OverflowError, ValueError, OSError):
+        return "?"
+
+
+def brief_moment(nanoseconds: int, *, now: int) -> str:
+    """Return a moment in local time as a list on a screen shows it: the nearer, the more exact.
+
+    ``09:38:38`` today, ``Nov 21 09:38`` within the year, else ``2025-11-21``.
+    """
+    try:
+        then, today = (time.localtime(one // 1_000_000_000) for one in (nanoseconds, now))
+        same_year = then.tm_year == today.tm_year
+        form = "%H:%M:%S" if then[:3] == today[:3] else "%b %d %H:%M" if same_year else "%Y-%m-%d"
+        return time.strftime(form, then)
     except (OverflowError, ValueError, OSError):
         return "?"
 
@@ -160,7 +174,11 @@ def effect_words(effect: Effect, *, now: int) -> str:
 
 
 def width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return how many columns of a terminal a text takes, styles of ours not counted."""
+    if "\x1b" in text:
+        import re  # lazily: only coloured text pays for it
+
+        text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width
@@ -205,11 +223,17 @@ _NOTHING = frozenset({"-", "0", ""})
 
 
 def table(
-    rows: Sequence[Sequence[str]], *, flexible: int, limit: int | None, optional: Sequence[int] = ()
+    rows: Sequence[Sequence[str]],
+    *,
+    flexible: Sequence[int],
+    limit: int | None,
+    optional: Sequence[int] = (),
+    paint: Callable[[int, int, str], str] | None = None,
 ) -> list[str]:
     """Return rows as aligned lines that keep within ``limit`` columns, those of a terminal.
 
-    Without the ``optional`` columns in which nothing is said; for the rest the flexible one gives way.
+    Without the ``optional`` columns in which nothing is said; of the rest the ``flexible`` ones give way, the
+    first of them first. ``paint`` is given a row's number, a column's and the filled up cell.
     """
     if not rows:
         return []
@@ -221,13 +245,17 @@ def table(
             for column in shown
             if column not in optional or any(row[column] not in _NOTHING for row in rows[1:])
         ]
-        spare = limit - _whole([widths[column] for column in shown])
-        widths[flexible] = max(_LEAST, widths[flexible] + spare) if spare < 0 else widths[flexible]
+        for column in flexible:
+            over = _whole([widths[one] for one in shown]) - limit
+            if over > 0 and column in shown:
+                widths[column] = max(min(_LEAST, widths[column]), widths[column] - over)
     lines = []
-    for row in rows:
-        cells = list(row)
-        cells[flexible] = shortened(cells[flexible], widths[flexible])
-        lines.append(_GAP.join(padded(cells[column], widths[column]) for column in shown).rstrip())
+    for number, row in enumerate(rows):
+        cells = [padded(shortened(row[column], widths[column]), widths[column]) for column in shown]
+        cells[-1] = cells[-1].rstrip()
+        if paint is not None:
+            cells = [paint(number, column, cell) for column, cell in zip(shown, cells, strict=True)]
+        lines.append(_GAP.join(cells).rstrip())
     return lines
 
 
@@ -235,13 +263,23 @@ def _whole(widths: Sequence[int]) -> int:
     return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
-def pairs(rows: Sequence[tuple[str, str]], *, limit: int | None) -> list[str]:
-    """Return names and values as two columns, the values wrapped to keep within ``limit`` columns."""
-    widest = max((len(name) for name, _ in rows), default=0)
+def pairs(
+    rows: Sequence[tuple[str, str]], *, limit: int | None, paint: Callable[[str], str] = str
+) -> list[str]:
+    """Return names and values as two columns, the values wrapped to keep within ``limit`` columns.
+
+    A name that takes more than half of these has a line to itself. ``paint`` is given the filled up names.
+    """
+    most = None if limit is None else limit // 2
+    beside = [len(name) for name, _ in rows if most is None or len(name) <= most]
+    widest = max(beside, default=_LEAST)
     room = None if limit is None else max(_LEAST, limit - widest - len(_GAP))
     lines = []
     for name, value in rows:
-        first, *more = wrapped(value, room)
-        lines.append(f"{name:{widest}}{_GAP}{first}".rstrip())
-        lines += [f"{'':{widest}}{_GAP}{line}" for line in more]
+        below = wrapped(value, room)
+        if len(name) > widest:
+            lines.append(paint(name))
+        else:
+            lines.append(f"{paint(f'{name:{widest}}')}{_GAP}{below.pop(0)}".rstrip())
+        lines += [f"{'':{widest}}{_GAP}{line}" for line in below]
     return lines

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Literal
 
-    from lastgood.settings import Durability
+    from lastgood.literals import Durability
 
     Form = Literal["texts", "text", "size", "duration", "count", "flag", "choice", "choices", "rungs"]
     Scope = Literal["user", "project", "environment", "flags"]

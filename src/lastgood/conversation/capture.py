@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.engine import ObjectWriter
-    from lastgood.model.checkpoint import ConversationForm
+    from lastgood.literals import ConversationForm
     from lastgood.model.session import CurrentWork, Session
     from lastgood.worktree import Transcript
 
@@ -107,10 +107,14 @@ _TRIES = 3
 
 
 class GivenConversation(Value):
-    """Where a conversation comes from: a file that the caller names, or messages as lines of JSON."""
+    """Where a conversation comes from: a file that the caller names, or messages as lines of JSON.
+
+    Unless it counts ``alone`` it is kept beside what else changed, and is no change by itself (rule S10).
+    """
 
     transcript: bytes | None = None
     messages: bytes | None = None
+    alone: bool = True
 
 
 class Captured(Value):
@@ -196,6 +200,12 @@ class _GivenMessages:
 
     def read(self, offset: int, size: int) -> bytes:
         return self._content[offset : offset + size]
+
+    def digest(self, size: int) -> bytes:
+        """Return the digest of all of the first so many bytes: none is taken for known."""
+        import hashlib  # OpenSSL's, which is several times as fast on what is long
+
+        return hashlib.sha1(memoryview(self._content)[:size], usedforsecurity=False).digest()
 
     def close(self) -> None:
         """Hold nothing."""
@@ -416,7 +426,9 @@ class _Capture:
         return lines_of(read())
 
     def _digest(self, size: int) -> bytes:
-        """Return the digest of some windows of the first so many bytes."""
+        """Return the digest of the first so many bytes: of a file, of some windows of them."""
+        if isinstance(self._file, _GivenMessages):
+            return self._file.digest(size)
         running = sha1(b"%d" % size)
         for offset in windows(size):
             running.update(self._file.read(offset, min(WINDOW, size - offset)))

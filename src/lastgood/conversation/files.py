@@ -8,8 +8,16 @@ import stat
 from _sha1 import sha1
 from marshal import dumps, loads
 
+from lastgood.conversation.opencode import is_session
 from lastgood.errors import Conflict, Invalid, LastgoodError, NotFound, Unsafe
-from lastgood.files import PRIVATE_FILE, read_whole, sync_directory, write_private, write_whole
+from lastgood.files import (
+    PRIVATE_DIRECTORY,
+    PRIVATE_FILE,
+    read_whole,
+    sync_directory,
+    write_private,
+    write_whole,
+)
 from lastgood.model.checkpoint import CONVERSATION_FORMS, FileExtent, PrefixEvidence
 from lastgood.paths import printable, to_text
 from lastgood.value import cast
@@ -18,14 +26,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lastgood.model.checkpoint import ConversationForm
-    from lastgood.worktree import Presence
+    from lastgood.literals import ConversationForm
+    from lastgood.worktree import Presence, Transcript
 
 
 # --- Reading a transcript while its owner goes on writing it ---
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 _HINT = "name the file in which the host keeps its transcript"
+_DATABASE = b"SQLite format 3\0"
 
 
 class OpenTranscript:
@@ -41,15 +50,16 @@ class OpenTranscript:
             _demand_file(os.stat(path), path)
             self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
             _demand_file(os.fstat(self._descriptor), path)
+            _demand_no_database(self._descriptor, path)
         except OSError as error:
             self.close()
             raise unreadable(path, error) from error
-        except ValueError as error:  # a NUL byte in it, which an import of earlier may have brought
-            self.close()
-            raise Invalid(f"{printable(to_text(path))} is no path of a file", hint=_HINT) from error
         except Invalid:
             self.close()
             raise
+        except ValueError as error:  # a NUL byte in it, which an import of earlier may have brought
+            self.close()
+            raise Invalid(f"{printable(to_text(path))} is no path of a file", hint=_HINT) from error
 
     def place(self) -> FileExtent:
         """Return where the file lies and how long it is now."""
@@ -91,9 +101,26 @@ def unreadable(path: bytes, error: OSError) -> NotFound | Invalid:
     return Invalid(f"the transcript {shown} cannot be read: {error.strerror}", hint=_HINT)
 
 
+def _is_in_database(path: bytes) -> bool:
+    """Tell whether a path names a session in a database, as if that were a folder."""
+    database, _, name = path.rpartition(b"/")
+    named = database.endswith(b".db") and is_session(name.decode("ascii", "replace"))
+    return named and not os.path.isdir(database)
+
+
 def _demand_file(found: os.stat_result, path: bytes) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise Invalid(f"{printable(to_text(path))} is no plain file, so no transcript", hint=_HINT)
+
+
+def _demand_no_database(descriptor: int, path: bytes) -> None:
+    if os.pread(descriptor, len(_DATABASE), 0) == _DATABASE:
+        shown = printable(to_text(path))
+        raise Invalid(
+            f"{shown} is a database with conversations of every project, no transcript",
+            hint="name one of opencode's in it, as if it were a folder: opencode.db/ses_ID"
+            "\nits ids: opencode session list",
+        )
 
 
 # --- The transcripts of this machine. What is remembered of them between saves is one small file each,
@@ -107,6 +134,7 @@ _KEPT = 16
 _READ_BYTES = 1 << 20
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_WITHOUT = "restore without: --only files"
 
 
 class TranscriptFiles:
@@ -117,9 +145,16 @@ class TranscriptFiles:
     def __init__(self, cache: bytes) -> None:
         self._folder = cache
 
-    def open(self, path: bytes) -> OpenTranscript:
-        """Open a file for reading, without ever waiting for one."""
-        return OpenTranscript(path)
+    def open(self, path: bytes) -> Transcript:
+        """Open a file, or a conversation in a database, for reading, without ever waiting for one."""
+        if not _is_in_database(path):
+            return OpenTranscript(path)
+        from lastgood.conversation.opencode_database import OpenConversation
+
+        try:
+            return OpenConversation(path)
+        except OSError as error:
+            raise unreadable(path, error) from error
 
     def recall(self, source: bytes) -> PrefixEvidence | None:
         """Return what was remembered of a source; None in any doubt."""
@@ -155,26 +190,35 @@ class TranscriptFiles:
         digits = str(sha1(source).hexdigest())[:20]
         return self._folder + b"/" + _PREFIX + digits.encode()
 
-    def beside(self, path: bytes) -> bytes:
-        """Return the real folder that a file lies in, fit to put another one into."""
+    def beside(self, path: bytes, *, missing: int = 0) -> bytes:
+        """Return the real folder that a file lies in, fit to put another one into.
+
+        So many of the last folders may be missing; `place` makes them.
+        """
         if b"\0" in path:  # which an import of earlier may have brought
-            raise NotFound(
-                f"{printable(to_text(path))} is no path of a file", hint="restore without: --only files"
-            )
+            raise NotFound(f"{printable(to_text(path))} is no path of a file", hint=_WITHOUT)
         folder = os.path.realpath(os.path.dirname(path))
-        shown = printable(to_text(folder))
+        there = folder
+        while missing and not os.path.lexists(there):
+            missing, there = missing - 1, os.path.dirname(there)
+        shown = printable(to_text(there))
         try:
-            found = os.stat(folder)
+            found = os.stat(there)
         except OSError as error:
+            mend = f"mkdir -p {_quoted(there)}"
             raise NotFound(
-                f"the host's folder {shown} is not there", hint="restore without: --only files"
+                f"the host's folder {shown} is not there",
+                hint=f"make it again: {mend}\nor {_WITHOUT}",
+                details={"mend": mend},
             ) from error
         if not stat.S_ISDIR(found.st_mode):
-            raise NotFound(f"{shown} is no folder", hint="restore without: --only files")
+            raise NotFound(f"{shown} is no folder", hint=_WITHOUT)
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & _OTHERS_WRITE:
+            mend = f"chmod go-w {_quoted(there)}"
             raise Unsafe(
                 f"others can write into {shown}, so no transcript is put there",
-                hint="restore without: --only files",
+                hint=f"if it is yours, keep them out: {mend}\nor {_WITHOUT}",
+                details={"mend": mend},
             )
         return folder
 
@@ -204,6 +248,7 @@ class TranscriptFiles:
         """Write a new file of mode 0600, durable and whole when its name appears."""
         aside = _aside_of(path)
         try:
+            _make(os.path.dirname(path))
             _write(aside, pieces)
             _name(aside, path)
             sync_directory(os.path.dirname(path))
@@ -214,7 +259,7 @@ class TranscriptFiles:
         except OSError as error:
             raise Unsafe(
                 f"the transcript {printable(to_text(path))} cannot be written: {error.strerror}",
-                hint="restore without: --only files",
+                hint=_WITHOUT,
             ) from error
         finally:
             _unlink(aside)
@@ -234,6 +279,12 @@ class TranscriptFiles:
     def tidy(self, path: bytes) -> None:
         """Remove what a killed `place` of a file left beside it."""
         self.remove(_aside_of(path))
+
+
+def _quoted(path: bytes) -> str:
+    from shlex import quote  # lazily: only what is refused pays for it
+
+    return quote(printable(to_text(path)))
 
 
 def _encoded(evidence: PrefixEvidence, source: bytes) -> bytes:
@@ -283,6 +334,15 @@ def _decoded(text: bytes, source: bytes) -> PrefixEvidence | None:
 def _aside_of(path: bytes) -> bytes:
     """Return where a file is written before it gets its name."""
     return os.path.join(os.path.dirname(path), b"." + os.path.basename(path) + b".lastgood")
+
+
+def _make(folder: bytes) -> None:
+    """Make a folder and those above it that are missing."""
+    if os.path.isdir(folder):
+        return
+    _make(os.path.dirname(folder))
+    os.mkdir(folder, PRIVATE_DIRECTORY)
+    sync_directory(os.path.dirname(folder))
 
 
 def _write(path: bytes, pieces: Iterable[bytes]) -> None:

@@ -1,20 +1,21 @@
 """Which conversation belongs to a command: what the processes below it prove, judged without looking (P5).
 
 Claude Code says of each of its processes which conversation it has (``sessions/PID.json``), Codex has its
-transcript open. Gemini CLI does neither: a file that grew in the folder of its project is its own only if
-nobody else could have written it.
+transcript open. Gemini CLI and opencode do neither: what grew of the conversations of its folder is its own
+only if nobody else could have written it.
 """
 
 from __future__ import annotations
 
 import re
 
+from lastgood.conversation.opencode import is_session
 from lastgood.conversation.reader import is_uuid
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Literal
 
     Host = Literal["claude-code", "codex", "gemini-cli", "opencode"]
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
 _ROLLOUT = re.compile(r"/sessions/\d{4}/\d\d/\d\d/rollout-[^/]*\.jsonl\Z")
 _NO_LETTER = re.compile(r"[^A-Za-z0-9]")
 _NAMED = frozenset({"--resume", "-r", "--session-id", "--session", "-s"})
+_FORKING = frozenset({"--fork-session", "--fork"})
 _GEMINI = ("gemini", "gemini.js")
+_OPENCODE = ("opencode", ".opencode", "opencode.exe", "opencode-cli")
+_SERVING = frozenset({"serve", "web", "acp"})
+_DATABASE = re.compile(r"/opencode/opencode[^/]*\.db\Z")
 _CLAUDE = ("claude", "claude.exe", "claude.js")
 # What is given a program's script to run.
 _INTERPRETERS = ("node", "bun", "deno", "python", "sh", "bash", "dash")
@@ -112,13 +117,13 @@ def claude_session(
 
 def named_session(words: Sequence[str]) -> str | None:
     """Return the conversation that a host was told to go on with or to begin; None if it was told none."""
-    if "--fork-session" in words:
+    if not _FORKING.isdisjoint(words):
         return None
     for place, word in enumerate(words):
         option, _, value = word.partition("=")
         if option in _NAMED:
             value = value or next(iter(words[place + 1 :]), "")
-            if is_uuid(value):
+            if is_uuid(value) or is_session(value):
                 return value
     return None
 
@@ -142,10 +147,32 @@ def codex_session(head: Mapping[str, object]) -> tuple[str, str] | None:
 
 def is_gemini(words: Sequence[str]) -> bool:
     """Tell whether a process is Gemini CLI: by the program's name, or by that of the script it was given."""
+    return _is_called(words, _GEMINI, "/@google/gemini-cli/")
+
+
+def is_opencode(words: Sequence[str]) -> bool:
+    """Tell whether a process is opencode: by the program's name, or by that of the script it was given."""
+    return _is_called(words, _OPENCODE, "/opencode-ai/")
+
+
+def is_server(words: Sequence[str]) -> bool:
+    """Tell whether a process is an opencode that works for others, in whatever folder they name."""
+    return is_opencode(words) and not _SERVING.isdisjoint(words)
+
+
+def is_opencode_database(path: str) -> bool:
+    """Tell whether a file is named and placed as opencode does with its database."""
+    return _DATABASE.search(path) is not None
+
+
+def silent_host(words: Sequence[str]) -> Host | None:
+    """Return which of the hosts a process is that do not say which conversation it has."""
+    return "gemini-cli" if is_gemini(words) else "opencode" if is_opencode(words) else None
+
+
+def _is_called(words: Sequence[str], names: Sequence[str], package: str) -> bool:
     script = next((word for word in words[1:] if not word.startswith("-")), "")
-    return any(
-        one.rpartition("/")[2] in _GEMINI or "/@google/gemini-cli/" in one for one in (*words[:1], script)
-    )
+    return any(one.rpartition("/")[2] in names or package in one for one in (*words[:1], script))
 
 
 def gemini_session(head: Mapping[str, object]) -> str | None:
@@ -157,14 +184,22 @@ def gemini_session(head: Mapping[str, object]) -> str | None:
 
 
 def one_of_grown(
-    grown: Mapping[str, str], *, named: str | None, known: str | None, strangers: bool
+    grown: Collection[str],
+    *,
+    named: str | None,
+    known: str | None,
+    strangers: bool,
+    last: str | None = None,
 ) -> tuple[str | None, str | None]:
     """Return the conversation of a host that says nothing, and why none can be told.
 
     ``grown`` are those of its folder that were written to since it began; one of them was ``named`` when
     it was started, or ``known`` before as the only one. Beside ``strangers``, others of the same host in
     the same folder, a file that grew proves nothing; of several one that was only known may be another's.
+    Of a host whose process may have several, one after the other, the ``last`` is the one that counts.
     """
+    if last is not None and not strangers:
+        return last, None
     if named in grown:
         return named, None
     if not grown or named is not None:

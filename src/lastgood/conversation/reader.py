@@ -2,20 +2,22 @@
 
 Claude Code keeps ``projects/FOLDER/SESSION.jsonl``, Codex ``sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl``,
 Gemini CLI ``tmp/PROJECT/chats/session-TIME-ID.jsonl``; a line is one JSON object. Their makers call most of
-it internal: only what stands here is relied on.
+it internal: only what stands here is relied on. opencode has a database (`lastgood.conversation.opencode`).
 """
 
 from __future__ import annotations
 
+from lastgood.conversation import opencode
 from lastgood.errors import Damaged
 from lastgood.model.tree import TreeId
+from lastgood.paths import to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lastgood.engine import ObjectReader
-    from lastgood.model.checkpoint import ConversationForm
+    from lastgood.literals import ConversationForm
 
 
 # --- The forms of transcripts: whose they are, what counts as a message, and how a copy gets a name of its
@@ -41,6 +43,7 @@ _HINTS = {
     "claude-code": (b'"user"', b'"assistant"'),
     "codex": (b'"response_item"',),
     "gemini-cli": (b'"user"', b'"gemini"'),
+    "opencode": (b'{"part":',),
 }
 _GEMINI_ROLES = {"user": "user", "gemini": "assistant"}
 # What to type so that a host goes on with a conversation, by the programs' own help.
@@ -48,8 +51,12 @@ _RESUMING = {
     "claude-code": "claude --resume",
     "codex": "codex resume",
     "gemini-cli": "gemini --resume",
-    "opencode": "opencode -s",
+    "opencode": "opencode --session",
 }
+# How many folders a host makes for a transcript, its own home counted.
+FOLDERS = {"claude-code": 3, "codex": 5, "gemini-cli": 4, "opencode": 1}
+# How much of a session's name Gemini CLI gives its file.
+_SHORT = 8
 _HEX = frozenset("0123456789abcdef")
 _GROUPS = (8, 4, 4, 4, 12)
 
@@ -65,6 +72,8 @@ def form_of(records: Sequence[Mapping[str, object] | None]) -> ConversationForm:
             return "claude-code"
         if isinstance(record.get("sessionId"), str) and isinstance(record.get("projectHash"), str):
             return "gemini-cli"
+        if record.get("host") == opencode.HOST and isinstance(record.get("session"), dict):
+            return "opencode"
     said = all(record is not None and "role" in record and "content" in record for record in records)
     return "messages" if records and said else "lines"
 
@@ -89,6 +98,8 @@ def message_in(form: ConversationForm, record: Mapping[str, object]) -> Mapping[
         return message if kind in _SPOKEN and isinstance(message, dict) else None
     if form == "gemini-cli":
         return _gemini_message(record)
+    if form == "opencode":
+        return opencode.message_in(record)
     payload = record.get("payload")
     if kind != "response_item" or not isinstance(payload, dict):
         return None
@@ -106,21 +117,28 @@ def _gemini_message(record: Mapping[str, object]) -> dict[str, object] | None:
     return {"role": role, "content": parts} if role is not None and parts else None
 
 
-def session_in(form: ConversationForm, path: bytes) -> str | None:
+def session_in(form: ConversationForm, path: bytes, *, head: bytes) -> str | None:
     """Return the session that a host's file is named after, None where it does not lie in a host's folder.
 
-    A file elsewhere may have come from anybody: nothing is put beside it.
+    A file elsewhere may have come from anybody: nothing is put beside it. ``head`` is the first line: of
+    Gemini CLI only that has the whole name.
     """
-    parts = path.decode("utf-8", "surrogateescape").split("/")
-    name = parts[-1]
-    if not name.endswith(".jsonl"):
-        return None
+    *folders, name = path.decode("utf-8", "surrogateescape").split("/")
+    if form == "opencode":
+        held = folders[-2:-1] == ["opencode"] and folders[-1].startswith("opencode")
+        return name if held and folders[-1].endswith(".db") and opencode.is_session(name) else None
     stem = name.removesuffix(".jsonl")
+    if stem == name:
+        return None
     if form == "claude-code":
-        return stem if len(parts) > 3 and parts[-3] == "projects" and is_uuid(stem) else None
-    dated = len(parts) > 5 and parts[-5] == "sessions" and all(part.isdigit() for part in parts[-4:-1])
-    fits = dated and stem.startswith("rollout-") and is_uuid(stem[-36:])
-    return stem[-36:] if form == "codex" and fits else None
+        return stem if len(folders) > 2 and folders[-2] == "projects" and is_uuid(stem) else None
+    if form == "codex":
+        dated = len(folders) > 4 and folders[-4] == "sessions" and all(map(str.isdigit, folders[-3:]))
+        return stem[-36:] if dated and stem.startswith("rollout-") and is_uuid(stem[-36:]) else None
+    session = str((parsed(head) or {}).get("sessionId"))
+    placed = len(folders) > 3 and (folders[-3], folders[-1]) == ("tmp", "chats")
+    fits = placed and stem.startswith("session-") and stem.endswith("-" + session[:_SHORT])
+    return session if form == "gemini-cli" and fits and is_uuid(session) else None
 
 
 def is_uuid(text: str) -> bool:
@@ -129,12 +147,26 @@ def is_uuid(text: str) -> bool:
     return tuple(map(len, groups)) == _GROUPS and all(_HEX.issuperset(group) for group in groups)
 
 
+def file_of(form: str, path: bytes) -> bytes:
+    """Return the file that holds a transcript: that itself, or the database that it lies in."""
+    return path.rpartition(b"/")[0] if form == "opencode" else path
+
+
+def taken_name(form: ConversationForm, path: bytes, *, new: str) -> bytes | None:
+    """Return the path of a copy that its host has taken into its database; None if it has none."""
+    return file_of(form, path) + b"/" + new.encode() if form == "opencode" else None
+
+
 def fork_name(form: ConversationForm, path: bytes, *, old: str, new: str) -> bytes:
-    """Return the path that a copy under another session's id has to bear for its host to find it."""
-    folder, _, name = path.rpartition(b"/")
-    if form == "claude-code":
-        return folder + b"/" + new.encode() + b".jsonl"
-    return folder + b"/" + name.replace(old.encode(), new.encode())
+    """Return the path that a copy under another session's id has to bear for its host to find it.
+
+    What opencode is to take in lies beside its database.
+    """
+    if form == "opencode":
+        return file_of(form, path).rpartition(b"/")[0] + b"/" + new.encode() + b".json"
+    if form == "gemini-cli":
+        old, new = old[:_SHORT], new[:_SHORT]
+    return path.removesuffix(old.encode() + b".jsonl") + new.encode() + b".jsonl"
 
 
 def fork_id(form: ConversationForm, seed: bytes, *, old: str) -> str:
@@ -143,6 +175,8 @@ def fork_id(form: ConversationForm, seed: bytes, *, old: str) -> str:
     Codex orders threads by the time that the first 48 bits of theirs tell: a copy keeps that of its
     original.
     """
+    if form == "opencode":
+        return opencode.fork_id(seed, old=old)
     digits = seed.hex()
     version = old[14] if form == "codex" else "4"
     head = old.replace("-", "")[:12] if form == "codex" else digits[:12]
@@ -150,10 +184,35 @@ def fork_id(form: ConversationForm, seed: bytes, *, old: str) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def resume_command(host: str, session: str) -> str | None:
-    """Return what to type so that a host goes on with a session; None for one that nobody knows."""
+def resume_command(host: str, session: str, *, copy: bytes | None = None) -> str | None:
+    """Return what to type so that a host goes on with a session; None for one that nobody knows.
+
+    With a ``copy`` that a restore wrote: opencode has to take that in first.
+    """
     words = _RESUMING.get(host)
-    return None if words is None else f"{words} {session}"
+    if words is None:
+        return None
+    if host != opencode.HOST or copy is None:
+        return f"{words} {session}"
+    from shlex import quote
+
+    return f"opencode import {quote(to_text(copy))} && {words} {session}"
+
+
+def copied(form: ConversationForm, pieces: Iterator[bytes], *, old: str, new: str) -> Iterator[bytes]:
+    """Yield a conversation as a host takes it for another session; else as it is, ending with a last line."""
+    if form == "opencode":
+        yield from opencode.importable(lines_of(pieces), old=old, new=new)
+        return
+    rest = b""
+    for piece in pieces:
+        rest += piece
+        whole = rest.rfind(b"\n") + 1
+        if whole:
+            yield renamed(rest[:whole], old=old, new=new)
+            rest = rest[whole:]
+    if rest:
+        yield renamed(rest, old=old, new=new) + b"\n"
 
 
 def renamed(line: bytes, *, old: str, new: str) -> bytes:
@@ -174,6 +233,15 @@ def blobs(objects: ObjectReader, tree: str) -> Iterator[bytes]:
     for folder in objects.directory(TreeId(tree=bytes.fromhex(tree))):
         for entry in objects.directory(folder.tree_id):
             yield entry.oid
+
+
+def first_line(objects: ObjectReader, tree: str) -> bytes:
+    """Return the first line of a conversation, as far as its first segment has it; b"" if that is damaged."""
+    try:
+        first = next(blobs(objects, tree), None)
+        return b"" if first is None else objects.read_blob(first).partition(b"\n")[0]
+    except Damaged:
+        return b""
 
 
 def lines_of(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -29,12 +29,16 @@ _VARIABLES = frozenset(
 _RECORD_BYTES = 1 << 16
 # Codex puts its instructions into the first line.
 _HEAD_BYTES = 1 << 20
+# A session's first eight digits end the name of its file.
+_NAME_END = len("-01234567.jsonl")
 # File systems keep times by the kernel's tick.
 _TICK_NS = 20_000_000
 # At first a look comes soon after the other, later every so often (seconds); it never takes more than a
 # twentieth of a processor.
 _SOON, _LATER, _SHARE = 0.1, 2.0, 20
 _GROWTH = 20
+# Who works in any folder: a rival of every opencode.
+_SERVED: tuple[hosts.Host, str] = ("opencode", "")
 # Until when another one is at work that is still there.
 _STILL = float("inf")
 
@@ -50,17 +54,19 @@ class ConversationSearch:
         self._due = 0.0
         self._known: str | None = None
         self._seen: list[HostProcess] = []
+        self._latest: list[HostProcess] = []
         self._parents: dict[int, int] = {}
-        self._rivals: dict[str, float] = {}
+        self._rivals: dict[tuple[hosts.Host, str], float] = {}
         self._not_yet: dict[tuple[int, str], int] = {}
+        self._databases: dict[tuple[int, str], str] = {}
 
     def renew(self) -> None:
         """Look often again: another command begins."""
         self._began, self._due = time.monotonic(), 0.0
         self._command_since = time.time_ns() - _TICK_NS
-        self._known, self._seen = None, []
-        self._rivals.clear()
-        self._not_yet.clear()
+        self._known, self._seen, self._latest = None, [], []
+        for known in (self._rivals, self._not_yet, self._databases):
+            known.clear()
 
     def look(self, *, over: bool = False) -> Chosen | None:
         """Return what is found now; None if it is not yet time to look again.
@@ -84,10 +90,12 @@ class ConversationSearch:
         doubt: str | None = None
         if not over:
             self._see()
-        for process in self._seen:
+        # A look may have found no more of one than that it had just ended.
+        for process in (*self._seen, *(self._latest if over else ())):
             one = self._claude(process) or self._codex(process)
-            if one is None and hosts.is_gemini(process.words):
-                one, doubt = self._gemini(process)
+            silent = hosts.silent_host(process.words) if one is None else None
+            if silent is not None:
+                one, doubt = self._silent(process, silent)
             if one is not None:
                 found.append(one)
         above = {pid: list(_above(pid, self._parents)) for pid in self._parents}
@@ -97,7 +105,7 @@ class ConversationSearch:
         return Chosen(doubt=doubt, withdrawn=None if doubt is None else self._known)
 
     def _see(self) -> None:
-        """Look at our own processes, and at every other Gemini CLI that works in the workspace.
+        """Look at our own processes, and at every other one in the workspace of a host that tells nothing.
 
         A process may turn into another program: when it was last seen to be none yet is remembered.
         """
@@ -105,13 +113,18 @@ class ConversationSearch:
         self._parents = {}
         self._seen = list(self._processes())
         for process in self._seen:
-            if not hosts.is_gemini(process.words):
+            if hosts.silent_host(process.words) is None:
                 self._not_yet[process.pid, process.started] = now
+            elif hosts.is_opencode(process.words):
+                self._note_database(process)
+        self._latest = [one for one in self._seen if hosts.silent_host(one.words)] or self._latest
         there = set(_works_beside(self._root, self._parents))
+        if self._databases and _is_served(self._parents):
+            there.add(_SERVED)
         gone = time.time_ns()
-        for folder, until in self._rivals.items():
-            if until == _STILL and folder not in there:
-                self._rivals[folder] = gone
+        for rival, until in self._rivals.items():
+            if until == _STILL and rival not in there:
+                self._rivals[rival] = gone
         self._rivals.update(dict.fromkeys(there, _STILL))
 
     def _since(self, process: HostProcess) -> int:
@@ -158,25 +171,43 @@ class ConversationSearch:
                 return FoundConversation(host="codex", session=said[0], transcript=path, pid=process.pid)
         return None
 
-    def _gemini(self, process: HostProcess) -> tuple[FoundConversation | None, str | None]:
-        home = hosts.gemini_home(process.environment)
-        if home is None or not hosts.is_within(process.folder, self._root):
+    def _silent(self, process: HostProcess, host: hosts.Host) -> tuple[FoundConversation | None, str | None]:
+        """Return the conversation of a host that says nothing, or why nobody can tell which it is."""
+        if not hosts.is_within(process.folder, self._root):
             return None, None
         since = self._since(process)
-        grown = _grown(f"{home}/tmp", folder=process.folder, since=since)  # noqa: S108 - a folder of its own
+        grown = (
+            self._grown_of_opencode(process, since)
+            if host == "opencode"
+            else _grown_of_gemini(process, since)
+        )
         session, doubt = hosts.one_of_grown(
             grown,
             named=hosts.named_session(process.words),
             known=self._known,
-            strangers=self._rivals.get(process.folder, 0) >= since,
+            strangers=max(self._rivals.get(one, 0) for one in ((host, process.folder), _SERVED)) >= since,
+            last=next(reversed(grown), None) if host == "opencode" else None,
         )
         if session is None:
-            told = None if doubt is None else f"the conversation of gemini-cli is not kept: {doubt}"
+            told = None if doubt is None else f"the conversation of {host} is not kept: {doubt}"
             return None, told
-        return (
-            FoundConversation(host="gemini-cli", session=session, transcript=grown[session], pid=process.pid),
-            None,
-        )
+        return FoundConversation(host=host, session=session, transcript=grown[session], pid=process.pid), None
+
+    def _grown_of_opencode(self, process: HostProcess, since: int) -> dict[str, str]:
+        """Return the conversations of a folder in a process's database, by their names, the latest last."""
+        database = self._databases.get((process.pid, process.started))
+        if database is None:
+            return {}
+        from lastgood.conversation.opencode_database import written_since
+
+        found = written_since(database, folder=process.folder, since=since)
+        return {session: f"{database}/{session}" for session in found}
+
+    def _note_database(self, process: HostProcess) -> None:
+        """Remember which database a process has open: what it said last is read when it is gone."""
+        for descriptor, path in _open_files(process.pid):
+            if hosts.is_opencode_database(path) and is_open_to_write(process.pid, descriptor):
+                self._databases[process.pid, process.started] = path
 
 
 def _process(pid: int, started: str) -> HostProcess:
@@ -271,21 +302,37 @@ def _is_of(path: str, root: str) -> bool:
     return False
 
 
-def _grown(projects: str, *, folder: str, since: int) -> dict[str, str]:
-    """Return the conversations of a folder, by their names, that were written to since a moment."""
+def _grown_of_gemini(process: HostProcess, since: int) -> dict[str, str]:
+    """Return the conversations of a process's folder, by their names, that were written to since a moment."""
+    home = hosts.gemini_home(process.environment)
+    if home is None:
+        return {}
+    projects = f"{home}/tmp"  # noqa: S108 - a folder of its own
     found: dict[str, str] = {}
     for name in _names(projects):
-        if _text(f"{projects}/{name}/.project_root") != folder:
+        if _text(f"{projects}/{name}/.project_root") != process.folder:
             continue
         chats = f"{projects}/{name}/chats"
-        for file in _names(chats):
-            path = f"{chats}/{file}"
-            grew = path.endswith(".jsonl") and _written_since(path, since)
-            head = _json(path, _HEAD_BYTES) if grew else None
-            session = None if head is None else hosts.gemini_session(head)
+        paths = [f"{chats}/{file}" for file in _names(chats) if file.endswith(".jsonl")]
+        for path in paths:
+            session = _gemini_session(path) if _written_since(path, since) else None
             if session is not None:
-                found[session] = path
+                # Resumed in another minute it begins a second file, and goes on in the first all the same.
+                files = [one for one in paths if one.endswith(path[-_NAME_END:])]
+                found[session] = max((one for one in files if _gemini_session(one) == session), key=_size)
     return found
+
+
+def _gemini_session(path: str) -> str | None:
+    head = _json(path, _HEAD_BYTES)
+    return None if head is None else hosts.gemini_session(head)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1
 
 
 def _written_since(path: str, since: int) -> bool:
@@ -295,15 +342,22 @@ def _written_since(path: str, since: int) -> bool:
         return False
 
 
-def _works_beside(root: str, below: Collection[int]) -> Iterator[str]:
-    """Yield the folders of the workspace in which another Gemini CLI works than those below our command."""
+def _works_beside(root: str, below: Collection[int]) -> Iterator[tuple[hosts.Host, str]]:
+    """Yield where in the workspace one works that is not below our command, of a host that tells nothing."""
     for pid in pids():
         folder = "" if pid in below else _folder(pid)
         if not hosts.is_within(folder, root):
             continue
         words = [os.fsdecode(word) for word in content_of(pid, "cmdline").split(b"\0")]
-        if hosts.is_gemini(words):
-            yield folder
+        host = hosts.silent_host(words)
+        if host is not None:
+            yield host, folder
+
+
+def _is_served(below: Collection[int]) -> bool:
+    """Tell whether somebody has opencode serve the folders of others, whichever it was started in."""
+    outside = (content_of(pid, "cmdline") for pid in pids() if pid not in below)
+    return any(hosts.is_server([os.fsdecode(word) for word in words.split(b"\0")]) for words in outside)
 
 
 def _names(folder: str) -> Sequence[str]:

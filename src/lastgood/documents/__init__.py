@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from lastgood.model.canonical import iso, path_value
+from lastgood.errors import Damaged, LastgoodError
+from lastgood.model.canonical import base64_text, iso, path_value
 from lastgood.value import Alias, Value, cast, defaults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from lastgood.errors import LastgoodError
+    from lastgood.model.activity import Activity
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
-    from lastgood.model.report import LogReport
+    from lastgood.model.report import LogReport, PurgePlan, PurgeReport, UndoReport
     from lastgood.model.run import RunEvent, RunReport
 
     Document = dict[str, object]
@@ -40,7 +41,7 @@ _TABLE = {
     "ExportReport": "file bytes:size checkpoints workspaces sessions damaged books books_withheld withheld",
     "FileDiff": "... old_path? private?",
     "Gap": "... size?",
-    "HeadMoved": "commits from:from_ to",
+    "HeadMoved": "commits from:from_ to from_branch to_branch",
     "ImportReport": "file added:checkpoints known reduced workspaces sessions books attached",
     "Manifest": "message kind created_at workspace session previous tree:root.tree changes files bytes:size"
     " ignored gaps partial actor task moment position:progress.position! progress! git metrics"
@@ -58,11 +59,11 @@ _TABLE = {
     " beyond_undo:lost faults",
     "PurgePlan": "... others elsewhere",
     "RecoverReport": "state session checkpoint returned position progress! tasks unknown_effects"
-    " irreversible rolled_back_to edited undone_tasks live_processes git_matches head_moved drift artifacts"
-    " waiting elsewhere done interrupted_restore guard operation files parts conversation?"
+    " irreversible rolled_back_to edited undone_tasks passed_over? live_processes git_matches head_moved"
+    " drift artifacts waiting elsewhere done interrupted_restore guard operation files parts conversation?"
     " took_over:took_over.id beside:beside.id",
     "RestoreReport": "plan target guard operation dry_run scopes counts files head_moved irreversible"
-    " conversation progress parts conflicts directory folder_made not_held",
+    " conversation progress parts conflicts directory folder_made not_held not_held_unnamed index_differs",
     "RunEvent": "event:type at session task? sprint? attempt? checkpoint? kind? good? exit_code? seconds?"
     " line? reason? paths? continued? tasks? terminal?",
     "RunReport": "session state goal continued tasks checkpoint seconds exit_code signal reason"
@@ -70,7 +71,10 @@ _TABLE = {
     "Session": "id goal sprint owner started_at heartbeat_at ended_at ended_by exclusive took_over"
     " transcript_host? transcript_session?",
     "SessionActivity": "*report seconds tasks checkpoints stored_bytes tokens memory_bytes cpu_seconds",
+    "SessionEnded": "session checkpoint:saved.checkpoint new_gaps unknown_effects:unknown",
     "SessionReport": "*session state owner_state position:progress.position! progress",
+    "SessionStarted": "session checkpoint:saved.checkpoint new_gaps took_over:took_over.id unfinished"
+    " continued unknown_effects:unknown",
     "StatusReport": "... store_bytes",
     "TaskCounts": "... total success_ratio",
     "UndoReport": "operation guard files parts",
@@ -108,6 +112,11 @@ def folder_value(path: str) -> object:
 
 
 # --- Values by the table ---
+
+
+def is_its_fields(cls: type[Value]) -> bool:
+    """Tell whether documents say of a value what its fields are, and nothing else."""
+    return all(word == "..." or word[-1] == "?" for word in _TABLE.get(cls.__name__, "...").split())
 
 
 def record(value: Value) -> Document:
@@ -176,16 +185,27 @@ def _shown(annotation: str) -> Callable[[Any], object] | None:
     annotation = annotation.removesuffix(" | None")
     if annotation in _BY_ANNOTATION:
         return _BY_ANNOTATION[annotation]
-    if annotation.startswith("tuple["):
-        show = _shown(annotation[len("tuple[") : -len(", ...]")])
-        return list if show is None else lambda items: [show(item) for item in items]
+    many = annotation.removeprefix("tuple[").removeprefix("Sequence[")
+    if many != annotation:
+        show = _shown(many.removesuffix("]").removesuffix(", ..."))
+        return lambda items: _each(items, show)
     if annotation.startswith("Mapping["):
-        return dict
-    return _any if annotation[0].isupper() else None
+        return lambda items: {key: _any(one) for key, one in items.items()}
+    return _any if annotation[0].isupper() or annotation == "object" else None
+
+
+def _each(items: Iterable[object], show: Show | None) -> list[object] | None:
+    """Return what is told of a list; null where it cannot be read, so that all else is told."""
+    try:
+        return list(items) if show is None else [show(item) for item in items]
+    except Damaged:
+        return None
 
 
 def _any(value: object) -> object:
-    return record(value) if isinstance(value, Value) else value
+    if isinstance(value, Value):
+        return record(value)
+    return _fault(value) if isinstance(value, LastgoodError) else value
 
 
 def _unless_empty(value: Any) -> object:  # noqa: ANN401 - what can be empty
@@ -199,12 +219,41 @@ _BY_ANNOTATION: dict[str, Callable[[Any], object]] = {
     "Text": text_value,
     "OsText": plain_value,
     "bytes": path_value,
+    "ObjectId": bytes.hex,
+    "Binary": base64_text,
     "Mapping[Text, Text]": lambda texts: {text_value(key): text_value(text) for key, text in texts.items()},
     "Mapping[str, OsValue]": lambda values: plain_value(dict(values)),
 }
 
 
 # --- The documents ---
+
+# The verb whose document a report is; other values have none of their own, and are told as in others.
+_VERBS = {
+    "CheckReport": "check",
+    "DeleteReport": "delete",
+    "DiffReport": "diff",
+    "ExportReport": "export",
+    "ImportReport": "import",
+    "ProgressReport": "progress",
+    "PruneReport": "prune",
+    "RecoverReport": "recover",
+    "RestoreReport": "restore",
+    "SaveReport": "save",
+    "SessionEnded": "session",
+    "SessionStarted": "session",
+    "StatusReport": "status",
+    "VerifyReport": "verify",
+}
+
+
+def told(value: Value) -> Document:
+    """Return what a program is told of a value: the document of its verb, if there is one."""
+    name = type(value).__name__
+    if name in _VERBS:
+        return document(_VERBS[name], value)
+    make = _MADE.get(name)
+    return record(value) if make is None else make(value)
 
 
 def document(verb: str, said: Document | Value) -> Document:
@@ -240,13 +289,26 @@ def _listed(checkpoint: Checkpoint) -> Document:
 
 def error_document(error: LastgoodError) -> Document:
     """Return the document of a failure."""
-    said = {
+    return document("error", {"error": _fault(error)})
+
+
+def _fault(error: LastgoodError) -> Document:
+    return {
         "code": error.code,
         "message": text_value(error.message),
         "hint": text_value(error.hint),
         "details": plain_value(error.details),
     }
-    return document("error", {"error": said})
+
+
+def purge_document(plan: PurgePlan, report: PurgeReport | None = None) -> Document:
+    """Return the document of a purge, or of one that was only looked at."""
+    done: Document = {
+        "dry_run": report is None,
+        "freed_bytes": 0 if report is None else report.freed_bytes,
+        "not_searched": [] if report is None else list(report.not_searched),
+    }
+    return document("purge", record(plan) | done)
 
 
 def operations_document(verb: str, operations: Sequence[Operation]) -> Document:
@@ -263,3 +325,27 @@ def event_document(event: RunEvent, report: RunReport | None = None) -> Document
 def reviewed_document(report: RunReport, *, at: int) -> Document:
     """Return the line of a run that was looked at and not carried out."""
     return document("run", {"event": "reviewed", "at": iso(at), "report": record(report)})
+
+
+def _undo_document(report: UndoReport) -> Document:
+    return document("redo" if report.operation.type == "redo" else "undo", report)
+
+
+def _purged(report: PurgeReport) -> Document:
+    return purge_document(report.plan, report)
+
+
+def _activity_document(activity: Activity) -> Document:
+    from lastgood.documents.activity import report_document
+
+    return report_document(activity, detailed=False)
+
+
+_MADE: dict[str, Callable[[Any], Document]] = {
+    "Activity": _activity_document,
+    "LogReport": log_document,
+    "PurgePlan": purge_document,
+    "PurgeReport": _purged,
+    "RunEvent": event_document,
+    "UndoReport": _undo_document,
+}

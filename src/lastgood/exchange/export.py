@@ -377,6 +377,8 @@ class _Packing:
         spoken = manifest.conversation
         if spoken is not None and spoken == original.conversation:
             self._speaking.tree(TreeId(tree=bytes.fromhex(spoken.tree)))
+        for tree in contents.progress.values():
+            self._speaking.tree(TreeId(tree=tree))
         if manifest is not original:
             manifest = manifest.replace(copy_of=original.copy_of or checkpoint.commit)
         commit = self._writer.checkpoint(
@@ -386,6 +388,7 @@ class _Packing:
             state=contents.state,
             created_at=manifest.created_at,
             conversation=None if spoken is None else TreeId(tree=bytes.fromhex(spoken.tree)),
+            progress=contents.progress,
         )
         if manifest is original and commit.hex() != checkpoint.commit:
             raise Damaged(f"{checkpoint.short_id} came out as another one", hint="run: lastgood verify")

@@ -8,6 +8,7 @@ from lastgood.exchange.export import ObjectCopy, contradict, imported_plan_bytes
 from lastgood.ids import short
 from lastgood.model.checkpoint import decode
 from lastgood.model.path_safety import is_no_name, link_fault
+from lastgood.model.session import lists_in_parts, read_from
 from lastgood.model.tree import LINK, TreeId
 from lastgood.paths import printable, to_text
 from lastgood.transaction import SaveTransaction
@@ -147,18 +148,23 @@ def _copy(
         spoken = None if manifest.conversation is None else manifest.conversation.tree
         held = None if contents.conversation is None else contents.conversation.tree.hex()
         state = {name: oid.hex() for name, oid in contents.state.items()}
+        lists = lists_in_parts(read_from(manifest.progress, lambda: source))
         if (
             manifest.id != one.id
             or manifest.workspace_key not in keys
             or (manifest.root.tree, manifest.root.modes)
             != (contents.workspace.tree.hex(), contents.workspace.modes.hex())
             or (spoken, dict(manifest.state)) != (held, state)
+            or {name: items.oid for name, items in lists.items()} != dict(contents.progress)
+            or not all(items.is_as_counted() for items in lists.values())
             or not _is_storable(manifest)
         ):
             raise Damaged(f"the record of {short(one.id)} is not that of its objects", hint=_AGAIN)
         copying.tree(contents.workspace)
         if contents.conversation is not None:
             copying.tree(contents.conversation)
+        for tree in contents.progress.values():
+            copying.tree(TreeId(tree=tree))
         for oid in contents.state.values():
             copying.blob(oid)
         commit = writer.checkpoint(
@@ -168,6 +174,7 @@ def _copy(
             state=contents.state,
             created_at=manifest.created_at,
             conversation=None if spoken is None else TreeId(tree=bytes.fromhex(spoken)),
+            progress=contents.progress,
         )
         if commit.hex() != one.commit:
             raise Damaged(f"{short(one.id)} is not what it says", hint=_AGAIN)

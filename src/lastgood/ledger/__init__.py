@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Protocol, TypeVar
 
+    from lastgood.ledger.cells import Encoding
     from lastgood.model.exchange import ExportedBook
 
     Result = TypeVar("Result")
@@ -59,6 +60,13 @@ class LedgerReader(Protocol):
 
     def body(self, entry: LedgerEntry) -> object:
         """Return the rest of what an entry holds."""
+
+    def encoded(self, entry: LedgerEntry, encoding: Encoding) -> bytes | None:
+        """Return the rest of what an entry holds in another encoding; None if it has no such values.
+
+        What was read and proven is remembered for the next question, as long as nobody else changes the
+        ledger.
+        """
 
 
 class LedgerWriter(LedgerReader, Protocol):

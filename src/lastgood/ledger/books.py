@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import zlib
 
 from lastgood.errors import Damaged
 from lastgood.ledger import LedgerEntry
-from lastgood.ledger.cells import pack, pairs, piece_id, references, unpack
+from lastgood.ledger.cells import encode, pack, pairs, piece_id, references, unpack
 from lastgood.ledger.file import NOTHING, minus, plus, tampered
 from lastgood.paths import printable
 from lastgood.value import cast
@@ -16,7 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
+    from lastgood.ledger.cells import Encoding
     from lastgood.ledger.file import LedgerFile, Root, Tags
 
     Examine = Callable[[str, bytes], None]
@@ -40,6 +43,12 @@ ADD_PIECE = "INSERT INTO piece (book, id, size, content) VALUES (?, ?, ?, ?)"
 # Parts that nothing needs any more are looked for after so many replaced entries, or any removed one.
 _LOOSE = 256
 _COMPRESSED = 128
+_PIECE = "SELECT CAST(size AS INTEGER), CAST(content AS BLOB) FROM piece WHERE book = ? AND id = ?"
+_PIECES = "SELECT CAST(id AS BLOB), CAST(size AS INTEGER), CAST(content AS BLOB) FROM piece WHERE book = ?"
+_HOLDS = "SELECT 1 FROM piece WHERE book = ? AND id = ?"
+# So many pieces are asked for together: a few lengths, so that SQLite keeps the statements prepared.
+_TOGETHER = (8, 64, 512)
+_WORTH = 2
 
 
 class Book:
@@ -128,25 +137,50 @@ class Reader:
         book, body = self._cells[entry.cell]
         return self._value(book, body)
 
+    def encoded(self, entry: LedgerEntry, encoding: Encoding) -> bytes | None:
+        """Return the rest of what an entry holds in another encoding; None if it has no such values."""
+        book, body = self._cells[entry.cell]
+        pieces = PieceReader(self._connection, book.number)
+        return encode(
+            body,
+            pieces.read,
+            ahead=pieces.ahead,
+            encoding=encoding,
+            known=self._file.encoded(encoding),
+            where=book.number,
+        )
+
     def _read(self, book: Book, row: Cells) -> LedgerEntry:
         key, mark, tag, head, body = self._proven(book, row)
         self._cells[tag] = (book, body)
         return LedgerEntry(
             key=_text(key),
             mark=None if mark is None else _text(mark),
-            head=self._value(book, head),
+            head=self._head(book, head),
             cell=tag,
         )
 
     def _proven(self, book: Book, row: Cells) -> Cells:
         """Return an entry as it stands in its row; `Damaged` if it was not written so."""
         key, mark, tag, head, body = row
-        if tag != entry_tag(self._file, book.born, key, mark, head, body):
+        if not self._file.sealing.is_tag(tag, *entry_fields(book.born, key, mark, head, body)):
             raise tampered(f"the entry {shown(key)} of {shown(book.name)}", "is not as it was written")
         return row
 
+    def _head(self, book: Book, cell: bytes) -> object:
+        """Return a head: what is remembered of it is made into a value of the caller's own."""
+        known, name = self._file.heads, (book.number, cell)
+        found = known.get(name)
+        if found is None:
+            value = self._value(book, cell)
+            found = marshal.dumps(cast("Any", value))
+            known.put(name, found, size=len(cell) + len(found))
+            return value
+        return cast("object", marshal.loads(found))  # noqa: S302 - of our own memory
+
     def _value(self, book: Book, cell: bytes) -> object:
-        return unpack(cell, lambda piece: read_piece(self._connection, book.number, piece))
+        pieces = PieceReader(self._connection, book.number)
+        return unpack(cell, pieces.read, ahead=pieces.ahead)
 
     def _sound(self, name: bytes) -> Book | None:
         """Return a book, proven to hold what it is to hold; None if there is none."""
@@ -162,7 +196,7 @@ class Reader:
                 f"{_BOOK} WHERE workspace = ? AND space = ? AND name = ?", (*self._place, name)
             ).fetchone()
             book = None if row is None else Book(name, row)
-            if book is not None and book.tag != self._file.tag(*book.fields(self._place)):
+            if book is not None and not self._file.sealing.is_tag(book.tag, *book.fields(self._place)):
                 raise tampered(f"the book {shown(name)}", "is not as it was written")
             self._books[name] = book
         return self._books[name]
@@ -227,6 +261,7 @@ class Writer(Reader):
         self._books[place.name] = None
         self._changed.pop(place.number, None)
         self._file.sound.discard(place.number)
+        self._file.forget_held()
 
     def copy_book(self, book: str, *, to: str) -> None:
         """Make a book that holds what another does, in the place of the one that is there."""
@@ -247,6 +282,7 @@ class Writer(Reader):
         for book in self._changed.values():
             if not book.swept or book.loose >= _LOOSE:
                 sweep(self._connection, book.number)
+                self._file.forget_held()
                 book.loose = 0
             fresh = self._file.tag(*book.fields(self._place))
             self._root.total = plus(minus(self._root.total, book.tag), fresh)
@@ -276,23 +312,43 @@ class Writer(Reader):
     def _stored(self, book: Book, value: object, examine: Examine | None) -> bytes:
         """Store the pieces of a value that the book does not hold yet, and return its cell."""
         cell, pieces = pack(value)
-        fresh = [cell]
+        fresh = self._fresh(book, cell, pieces)
+        if fresh is None:  # what was packed before went into another book
+            cell, pieces = pack(value, anew=True)
+            fresh = self._fresh(book, cell, pieces) or []
+        for id in fresh:
+            piece = (book.number, id, len(pieces[id]), compressed(pieces[id]))
+            self._connection.execute(ADD_PIECE, piece)
+            self._file.hold(book.number, id)
+        if examine is not None:
+            for pair in (one for new in (cell, *map(pieces.__getitem__, fresh)) for one in pairs(new)):
+                # One that was packed before was examined then.
+                if all(id in pieces for id in references(pair)):
+                    form, content = cast("tuple[str, bytes]", unpack(pair, pieces.__getitem__))
+                    examine(form, content)
+        return cell
+
+    def _fresh(self, book: Book, cell: bytes, pieces: dict[bytes, bytes]) -> list[bytes] | None:
+        """Return which pieces of a cell the book does not hold; None if one of them is not given."""
+        fresh: dict[bytes, None] = {}
         wanted = list(references(cell))
         while wanted:
             id = wanted.pop()
-            known = self._connection.execute(
-                "SELECT 1 FROM piece WHERE book = ? AND id = ?", (book.number, id)
-            ).fetchone()
-            if known is None:
-                piece = (book.number, id, len(pieces[id]), compressed(pieces[id]))
-                self._connection.execute(ADD_PIECE, piece)
-                fresh.append(pieces[id])
-                wanted += references(pieces[id])
-        if examine is not None:
-            for pair in (one for new in fresh for one in pairs(new)):
-                form, content = cast("tuple[str, bytes]", unpack(pair, pieces.__getitem__))
-                examine(form, content)
-        return cell
+            if id in fresh or self._holds(book, id):
+                continue
+            if id not in pieces:
+                return None
+            fresh[id] = None
+            wanted += references(pieces[id])
+        return list(fresh)
+
+    def _holds(self, book: Book, id: bytes) -> bool:
+        """Tell whether a book holds a piece; it is not asked twice while nobody else changed the file."""
+        if not self._file.holds(book.number, id):
+            if self._connection.execute(_HOLDS, (book.number, id)).fetchone() is None:
+                return False
+            self._file.hold(book.number, id)
+        return True
 
 
 def new_book(name: bytes) -> Book:
@@ -320,8 +376,15 @@ def drop_rows(connection: sqlite3.Connection, number: int) -> None:
 
 
 def entry_tag(file: Tags, born: bytes, key: bytes, mark: bytes | None, head: bytes, body: bytes) -> bytes:
-    """Return the tag of an entry: it binds the values to book and key."""
-    return file.tag("entry", born, key, mark, head, body)
+    """Return the tag of an entry."""
+    return file.tag(*entry_fields(born, key, mark, head, body))
+
+
+def entry_fields(
+    born: bytes, key: bytes, mark: bytes | None, head: bytes, body: bytes
+) -> tuple[bytes | str | None, ...]:
+    """Return what the tag of an entry is made of: it binds the values to book and key."""
+    return ("entry", born, key, mark, head, body)
 
 
 def place_tag(file: Tags, born: bytes, key: bytes, mark: bytes | None, tag: bytes) -> bytes:
@@ -341,11 +404,37 @@ def prove_entries(file: Tags, connection: sqlite3.Connection, book: Book) -> Non
         raise tampered(f"the book {shown(book.name)}", "has lost entries, or holds others than were written")
 
 
+class PieceReader:
+    """The pieces of a book, those read together of which it is known that they will be asked for."""
+
+    def __init__(self, connection: sqlite3.Connection, book: int) -> None:
+        self._connection = connection
+        self._book = book
+        self._rows: dict[bytes, tuple[int, bytes]] = {}
+
+    def read(self, id: bytes) -> bytes:
+        """Return a piece, proven by its name."""
+        row = self._rows.get(id)
+        return read_piece(self._connection, self._book, id) if row is None else opened_piece(id, *row)
+
+    def ahead(self, ids: Sequence[bytes]) -> None:
+        """Read some pieces; what is missing is told when it is asked for."""
+        if len(ids) < _WORTH:
+            return
+        for place in range(0, len(ids), _TOGETHER[-1]):
+            some = ids[place : place + _TOGETHER[-1]]
+            room = next(length for length in _TOGETHER if length >= len(some))
+            marks = ", ".join("?" * room)
+            rows = self._connection.execute(
+                f"{_PIECES} AND id IN ({marks})",
+                (self._book, *some, *[some[-1]] * (room - len(some))),
+            )
+            self._rows.update((id, (size, content)) for id, size, content in rows)
+
+
 def read_piece(connection: sqlite3.Connection, book: int, id: bytes) -> bytes:
     """Return a piece, proven by its name."""
-    row = connection.execute(
-        "SELECT CAST(size AS INTEGER), CAST(content AS BLOB) FROM piece WHERE book = ? AND id = ?", (book, id)
-    ).fetchone()
+    row = connection.execute(_PIECE, (book, id)).fetchone()
     if row is None:
         raise Damaged(f"the piece {id.hex()} of a stored value is missing", hint="run: lastgood verify")
     return opened_piece(id, *row)

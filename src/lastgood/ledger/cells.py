@@ -15,13 +15,24 @@ from _struct import Struct
 from hashlib import blake2b
 from zlib import crc32
 
-from lastgood.errors import Damaged, Invalid
+from lastgood.errors import Damaged, Invalid, LastgoodError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Generic, Protocol, TypeVar
 
     Read = Callable[[bytes], bytes]
+    # Says which pieces will be asked for next, so that they are read together.
+    Ahead = Callable[[Sequence[bytes]], None]
+    Kept = TypeVar("Kept")
+    # What a piece is in another encoding: its tag, how many cells it has, those without their header, in
+    # lengths that are still to be joined.
+    Encoded = tuple[int, int, list[bytes]]
+else:
+    from lastgood.value import Generic
+
+    Kept = Protocol = object
 
 PIECE_ID = 20
 # A cell of so many bytes becomes a piece; the cells of one node together are at most so many.
@@ -30,6 +41,9 @@ _NODE = 1024
 _GROUP_LEAST, _GROUP_MOST, _GROUP_MASK = 512, 2048, 15
 _TEXT = 8192
 _DEPTH = 200
+# What a piece is in another encoding is remembered up to so many bytes: longer ones are made of such. A
+# whole value is joined in any case.
+_ENCODED_MOST, _WHOLE_MOST = 1 << 17, 1 << 20
 
 _NONE, _TRUE, _FALSE, _INT, _FLOAT = b"NTFID"
 _STR, _BYTES, _LIST, _DICT, _PAIR, _REF = b"SBLMOR"
@@ -47,18 +61,71 @@ def piece_id(cell: bytes) -> bytes:
     return blake2b(cell, digest_size=PIECE_ID).digest()
 
 
-def pack(value: object) -> tuple[bytes, dict[bytes, bytes]]:
+class Remembered(Generic[Kept]):
+    """What was made of something before, up to so many bytes of it; what is asked for stays longest."""
+
+    def __init__(self, *, most: int) -> None:
+        self._half = most // 2
+        self._young: dict[object, tuple[Kept, int]] = {}
+        self._old: dict[object, tuple[Kept, int]] = {}
+        self._size = 0
+
+    def get(self, name: object) -> Kept | None:
+        """Return what is remembered under a name."""
+        found = self._young.get(name)
+        if found is None:
+            found = self._old.pop(name, None)
+            if found is None:
+                return None
+            self.put(name, found[0], size=found[1])
+        return found[0]
+
+    def put(self, name: object, kept: Kept, *, size: int) -> None:
+        """Remember something that takes up so many bytes."""
+        if self._size + size > self._half:
+            self._old, self._young, self._size = self._young, {}, 0
+        if size <= self._half:
+            self._young[name] = (kept, size)
+            self._size += size
+
+
+class NamedList:
+    """A list to be packed whose items have names: those of one name are the same value.
+
+    So an item that was packed before need not be taken apart again. Where it has none its name is None;
+    ``plain`` makes the plain value of one that has, and says whether its name will always mean that.
+    """
+
+    __slots__ = ("items", "known", "names", "plain")
+
+    def __init__(
+        self,
+        names: Sequence[object],
+        items: Sequence[object],
+        *,
+        known: Remembered[bytes],
+        plain: Callable[[object, object], tuple[object, bool]],
+    ) -> None:
+        self.names = names
+        self.items = items
+        self.known = known
+        self.plain = plain
+
+
+def pack(value: object, *, anew: bool = False) -> tuple[bytes, dict[bytes, bytes]]:
     """Return a value as a cell, with the pieces that it refers to, directly or through one another.
 
+    Those of an item of a `NamedList` that was packed before are left out, unless all is packed ``anew``.
     Raises `Invalid` for what is no plain value, or too deep.
     """
-    packer = _Packer()
+    packer = _Packer(anew=anew)
     return packer.held(packer.cell(value, 0)), packer.pieces
 
 
 class _Packer:
-    def __init__(self) -> None:
+    def __init__(self, *, anew: bool) -> None:
         self.pieces: dict[bytes, bytes] = {}
+        self._anew = anew
 
     def held(self, cell: bytes) -> bytes:
         """Return a cell that is short: the one given, or a reference to it."""
@@ -76,9 +143,9 @@ class _Packer:
             return self._pair(value)
         if kind is str:
             return self._long(_STR, str(value).encode("utf-8", "surrogatepass"))
-        if kind is list:
-            assert isinstance(value, list)
-            return self._sequence(_LIST, [self.held(self.cell(one, depth + 1)) for one in value])
+        if kind is list or kind is NamedList:
+            assert isinstance(value, list | NamedList)
+            return self._sequence(_LIST, self._items(value, depth + 1))
         if kind is dict:
             assert isinstance(value, dict)
             return self._sequence(_DICT, [self._item(*item, depth + 1) for item in value.items()])
@@ -86,6 +153,21 @@ class _Packer:
             assert isinstance(value, bytes)
             return self._long(_BYTES, value)
         return _scalar(value)
+
+    def _items(self, row: list[object] | NamedList, depth: int) -> list[bytes]:
+        if isinstance(row, list):
+            return [self.held(self.cell(one, depth)) for one in row]
+        cells: list[bytes] = []
+        known = row.known
+        for name, item in zip(row.names, row.items, strict=True):
+            cell = None if name is None or self._anew else known.get(name)
+            if cell is None:
+                value, lasting = row.plain(name, item)
+                cell = self.held(self.cell(value, depth))
+                if lasting:
+                    known.put(name, cell, size=_size_of(name))
+            cells.append(cell)
+        return cells
 
     def _item(self, key: object, value: object, depth: int) -> bytes:
         if isinstance(key, list | dict | tuple):
@@ -164,18 +246,29 @@ def _cell(tag: int, payload: bytes) -> bytes:
     return bytes(header) + payload
 
 
-def unpack(cell: bytes, read: Read) -> object:
+def _size_of(name: object) -> int:
+    """Return about how many bytes a name takes up with the cell that it stands for."""
+    parts = name if isinstance(name, tuple) else (name,)
+    return _PIECE + sum(len(part) for part in parts if isinstance(part, str | bytes))
+
+
+def _nothing_ahead(_ids: Sequence[bytes]) -> None:
+    """Read nothing together."""
+
+
+def unpack(cell: bytes, read: Read, *, ahead: Ahead = _nothing_ahead) -> object:
     """Return the value of a cell; ``read`` gives the pieces. `Damaged` if the bytes are no cell."""
     try:
         (found,) = _cells(cell)
-        return _Unpacker(read).value(*found, depth=0)
+        return _Unpacker(read, ahead).value(*found, depth=0)
     except (ValueError, IndexError, RecursionError, TypeError) as error:
         raise Damaged(f"a stored value cannot be read ({error})", hint="run: lastgood verify") from error
 
 
 class _Unpacker:
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: Read, ahead: Ahead = _nothing_ahead) -> None:
         self._read = read
+        self._ahead = ahead
 
     def value(self, tag: int, payload: bytes, *, depth: int) -> object:
         if depth > 4 * _DEPTH:
@@ -184,7 +277,7 @@ class _Unpacker:
         if tag in _WHOLE:
             return self._whole(_WHOLE[tag], payload, depth)
         if tag == _LIST:
-            return [self.value(*one, depth=depth + 1) for one in _cells(payload)]
+            return [self.value(*one, depth=depth + 1) for one in self._coming(payload)]
         if tag == _DICT:
             return self._dict(payload, depth)
         if tag == _PAIR:
@@ -201,8 +294,14 @@ class _Unpacker:
         return tag, payload
 
     def _dict(self, payload: bytes, depth: int) -> dict[object, object]:
-        values = [self.value(*one, depth=depth + 1) for one in _cells(payload)]
+        values = [self.value(*one, depth=depth + 1) for one in self._coming(payload)]
         return dict(zip(values[::2], values[1::2], strict=True))
+
+    def _coming(self, payload: bytes) -> list[tuple[int, bytes]]:
+        """Return some cells, with the pieces that they refer to read together."""
+        cells = list(_cells(payload))
+        self._ahead([content for tag, content in cells if tag == _REF])
+        return cells
 
     def _whole(self, tag: int, payload: bytes, depth: int) -> object:
         content = b"".join(self.lengths(tag, payload, depth))
@@ -211,7 +310,7 @@ class _Unpacker:
     def lengths(self, tag: int, payload: bytes, depth: int) -> Iterator[bytes]:
         if depth > 4 * _DEPTH:
             raise ValueError("too deep")
-        for one in _cells(payload):
+        for one in self._coming(payload):
             kind, content = self._resolved(*one)
             if kind == tag:
                 yield content
@@ -237,6 +336,139 @@ def _read_scalar(tag: int, payload: bytes) -> object:
 
 def _no_cell() -> object:
     raise ValueError("no cell")
+
+
+class NotEncodable(Exception):
+    """A value cannot be written in another encoding: it is to be read as a plain one."""
+
+
+class Encoding(Protocol):
+    """Another encoding of plain values, written from its parts; `NotEncodable` for what it does not have."""
+
+    def scalar(self, value: object) -> bytes:
+        """Return None, a bool, an int or a float."""
+
+    def text(self, content: bytes) -> bytes:
+        """Return a text, which is given in UTF-8, with surrogates perhaps."""
+
+    def content(self, content: bytes) -> bytes:
+        """Return bytes."""
+
+    def row(self, count: int, items: list[bytes]) -> list[bytes]:
+        """Return a list of so many items; what is given and returned is to be joined."""
+
+    def table(self, count: int, items: list[bytes]) -> list[bytes]:
+        """Return a dict of so many items, each key before its value; to be joined as well."""
+
+    def pair(self, form: str, content: bytes) -> bytes:
+        """Return what somebody else's serialiser wrote."""
+
+
+def encode(
+    cell: bytes, read: Read, *, ahead: Ahead, encoding: Encoding, known: Remembered[Encoded], where: object
+) -> bytes | None:
+    """Return the value of a cell in another encoding, None if it has no such value.
+
+    What the pieces of ``where`` are in it is remembered, so that a long value which grew by a little is
+    not taken apart again. `Damaged` if the bytes are no cell.
+    """
+    try:
+        return _Encoder(read, ahead, encoding, known, where).whole(cell)
+    except (NotEncodable, RecursionError):
+        return None
+    except LastgoodError:
+        raise
+    except (ValueError, IndexError, TypeError) as error:
+        raise Damaged(f"a stored value cannot be read ({error})", hint="run: lastgood verify") from error
+
+
+class _Encoder:
+    def __init__(
+        self, read: Read, ahead: Ahead, encoding: Encoding, known: Remembered[Encoded], where: object
+    ) -> None:
+        self._read = read
+        self._ahead = ahead
+        self._encoding = encoding
+        self._known = known
+        self._where = where
+
+    def whole(self, cell: bytes) -> bytes:
+        name = (self._where, cell)
+        found = self._known.get(name)
+        if found is None:
+            (only,) = _cells(cell)
+            found = self._remembered(name, (0, 1, self._value(*only)), most=_WHOLE_MOST)
+        return b"".join(found[2])
+
+    def _value(self, tag: int, payload: bytes) -> list[bytes]:
+        kind, count, items = self._piece(payload) if tag == _REF else self._parts(tag, payload)
+        if kind == _LIST:
+            return self._encoding.row(count, items)
+        if kind == _DICT:
+            return self._encoding.table(count // 2, items)
+        return items
+
+    def _piece(self, id: bytes) -> Encoded:
+        found = self._known.get((self._where, id))
+        if found is None:
+            ((tag, payload),) = _cells(self._read(id))
+            if tag == _REF:
+                raise ValueError("a piece that is nothing but another")
+            found = self._remembered((self._where, id), self._parts(tag, payload))
+        return found
+
+    def _remembered(self, name: object, found: Encoded, *, most: int = _ENCODED_MOST) -> Encoded:
+        """Remember a piece, unless it is long: it is quickly joined of others then."""
+        size = sum(map(len, found[2]))
+        if size > most:
+            return found
+        joined = (found[0], found[1], [b"".join(found[2])])
+        self._known.put(name, joined, size=_PIECE + size)
+        return joined
+
+    def _parts(self, tag: int, payload: bytes) -> Encoded:
+        if tag in {_LIST, _DICT}:
+            cells = self._coming(payload)
+            return tag, len(cells), [length for one in cells for length in self._value(*one)]
+        if tag in {_LINKED[_LIST], _LINKED[_DICT]}:
+            return self._joined(_WHOLE[tag], payload)
+        return tag, 1, [self._leaf(tag, payload)]
+
+    def _joined(self, kind: int, payload: bytes) -> Encoded:
+        count = 0
+        items: list[bytes] = []
+        for tag, content in self._coming(payload):
+            length = self._piece(content) if tag == _REF else self._parts(tag, content)
+            if length[0] != kind:
+                raise ValueError("a length of another kind")
+            count += length[1]
+            items += length[2]
+        return kind, count, items
+
+    def _leaf(self, tag: int, payload: bytes) -> bytes:
+        if tag in {_STR, _LINKED[_STR]}:
+            return self._encoding.text(payload if tag == _STR else self._long(tag, payload))
+        if tag in {_BYTES, _LINKED[_BYTES]}:
+            return self._encoding.content(payload if tag == _BYTES else self._long(tag, payload))
+        if tag == _PAIR:
+            form, content = (self._unpacker().value(*one, depth=0) for one in _cells(payload))
+            if not isinstance(form, str) or not isinstance(content, bytes):
+                raise ValueError("a pair of another kind")
+            return self._encoding.pair(form, content)
+        return self._encoding.scalar(_read_scalar(tag, payload))
+
+    def _long(self, tag: int, payload: bytes) -> bytes:
+        return b"".join(self._unpacker().lengths(_WHOLE[tag], payload, 0))
+
+    def _unpacker(self) -> _Unpacker:
+        return _Unpacker(self._read, self._ahead)
+
+    def _coming(self, payload: bytes) -> list[tuple[int, bytes]]:
+        """Return some cells, with the pieces read together that they refer to and nobody remembers."""
+        cells = list(_cells(payload))
+        where, known = self._where, self._known
+        self._ahead([id for tag, id in cells if tag == _REF and known.get((where, id)) is None])
+        return cells
 
 
 def references(cell: bytes) -> Iterator[bytes]:

@@ -21,6 +21,7 @@ import hmac
 import os
 import time
 from contextlib import suppress
+from weakref import WeakKeyDictionary
 
 from lastgood.cancellation import pause
 from lastgood.catalogue.database import (
@@ -39,6 +40,7 @@ from lastgood.catalogue.database import (
 from lastgood.catalogue.sqlite import BROKEN, REPAIR_HINT, sqlite3, translate
 from lastgood.errors import Busy, Damaged
 from lastgood.files import sync_directory, sync_file
+from lastgood.ledger.cells import Remembered
 from lastgood.ledger_anchor import LedgerState
 from lastgood.locks import FolderTurn
 from lastgood.paths import printable
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Protocol, Self, TypeVar
 
+    from lastgood.ledger.cells import Encoded, Encoding
     from lastgood.ledger_anchor import LedgerAnchor
 
     class Tags(Protocol):
@@ -64,6 +67,8 @@ if TYPE_CHECKING:
 
 TAG = 32
 _PROVEN_MOST = 100_000
+# How much memory the fields of proven tags may take up, in bytes.
+_TAGS_MOST = 4 << 20
 _MODULUS = 1 << 8 * TAG
 NOTHING = bytes(TAG)
 TRUST_HINT = (
@@ -112,6 +117,17 @@ class Sealing:
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._proven: set[object] = set()
+        self._tags: Remembered[bytes] = Remembered(most=_TAGS_MOST)
+
+    def is_tag(self, tag: bytes, *fields: bytes | int | str | None) -> bool:
+        """Tell whether a tag is that of some fields; what was proven is not computed again."""
+        if self._tags.get(fields) == tag:
+            return True
+        if tag != self.tag(*fields):
+            return False
+        size = TAG + sum(len(field) for field in fields if isinstance(field, bytes | str))
+        self._tags.put(fields, tag, size=size)
+        return True
 
     def tag(self, *fields: bytes | int | str | None) -> bytes:
         """Return what only the key can make of some fields."""
@@ -295,6 +311,12 @@ SCHEMA = Schema(
 )
 
 
+# How much memory what is known of pieces may take up, in bytes, and about how much one that is held does.
+_ENCODED_MOST = 32 << 20
+_HEADS_MOST = 4 << 20
+_HELD_MOST, _HELD = 8 << 20, 200
+
+
 class LedgerFile(Database):
     """A ledger that is open; every access proves first that it is the one last seen."""
 
@@ -302,7 +324,12 @@ class LedgerFile(Database):
         self._anchor = anchor
         self.sealing = Sealing(anchor.key())
         self.tag = self.sealing.tag
+        # What is known while nobody else changes the file: books, by their numbers, that hold what they are
+        # to hold, heads of their entries, pieces that they hold, and what pieces are in other encodings.
         self.sound: set[int] = set()
+        self.heads: Remembered[bytes] = Remembered(most=_HEADS_MOST)
+        self._held: Remembered[bool] = Remembered(most=_HELD_MOST)
+        self._encoded: WeakKeyDictionary[Encoding, Remembered[Encoded]] = WeakKeyDictionary()
         self._seen: tuple[object, int] | None = None
         self._identity: tuple[int, int] | None = None
         super().__init__(path, schema=SCHEMA, durability="full", wait=DEFAULT_WAIT)
@@ -344,11 +371,12 @@ class LedgerFile(Database):
                     self.sealing.seal(connection, root)
                 return root, result
 
-            try:
-                root, result = self.write(worked)
-            except BaseException:
-                self.forget()
-                raise
+            with self._lock:  # nobody else may rely on what is known until that is forgotten
+                try:
+                    root, result = self.write(worked)
+                except BaseException:
+                    self.forget()
+                    raise
             watch.advance(state_of(root))
             return result
 
@@ -363,8 +391,11 @@ class LedgerFile(Database):
                 self.sealing.seal(connection, root)
                 return root, result
 
-            self.forget()
-            root, result = self.write(worked)
+            with self._lock:
+                try:
+                    root, result = self.write(worked)
+                finally:
+                    self.forget()
             watch.advance(state_of(root), anew=True)
             return result
 
@@ -376,6 +407,25 @@ class LedgerFile(Database):
         """Prove everything anew from here on."""
         self._seen = None
         self.sound.clear()
+        self._encoded.clear()
+        self.heads = Remembered(most=_HEADS_MOST)
+        self.forget_held()
+
+    def forget_held(self) -> None:
+        """Ask anew which pieces books hold: some were removed."""
+        self._held = Remembered(most=_HELD_MOST)
+
+    def holds(self, book: int, piece: bytes) -> bool:
+        """Tell whether a book is known to hold a piece."""
+        return self._held.get((book, piece)) is not None
+
+    def hold(self, book: int, piece: bytes) -> None:
+        """Know that a book holds a piece."""
+        self._held.put((book, piece), True, size=_HELD)
+
+    def encoded(self, encoding: Encoding) -> Remembered[Encoded]:
+        """Return what is known of pieces in another encoding."""
+        return self._encoded.setdefault(encoding, Remembered(most=_ENCODED_MOST))
 
     def _ready(self) -> sqlite3.Connection:
         """Return the connection to the file that lies there now: a repair may have put another one there."""

@@ -8,14 +8,13 @@ from lastgood.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Literal
 
+    from lastgood.literals import Period
     from lastgood.model.checkpoint import Checkpoint, HealthNote
     from lastgood.model.operation import Operation
     from lastgood.model.session import Effect, SessionReport, Task
     from lastgood.value import OsText, Text, Timestamp
 
-    Period = Literal["day", "week", "month", "all"]
 
 # What a report can be on, in words.
 SPANS: dict[Period, str] = {

@@ -5,7 +5,14 @@ from __future__ import annotations
 from lastgood.errors import Damaged, Unsupported
 from lastgood.ids import is_checkpoint_id, short
 from lastgood.model.canonical import TEXT, Fields, Form, dumps, iso, loads, optional, sequence, words
-from lastgood.model.session import BRIEF_PROGRESS, NO_PROGRESS, PROGRESS, read
+from lastgood.model.session import (
+    BRIEF_PROGRESS,
+    BRIEF_PROGRESS_IN_PARTS,
+    NO_PROGRESS,
+    PROGRESS,
+    PROGRESS_IN_PARTS,
+    is_long,
+)
 from lastgood.model.tree import Counts, Gap
 from lastgood.value import Alias, Value, cast
 
@@ -13,36 +20,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
-    from typing import Literal
 
+    from lastgood.literals import ActorType, ConversationForm, Ending, GapReason, GitOperation, Kind, Moment
     from lastgood.model.session import Living, Position, Progress
-    from lastgood.model.tree import GapReason
     from lastgood.value import Binary, OsText, Text, Timestamp
-
-    Moment = Literal["before", "after"]
-    Kind = Literal[
-        "session-start",
-        "turn",
-        "tool",
-        "task",
-        "sprint",
-        "feature",
-        "iteration",
-        "auto",
-        "manual",
-        "risky",
-        "compaction",
-        "guard",
-        "error",
-        "interrupt",
-        "session-end",
-    ]
-    ActorType = Literal["agent", "tool", "person", "lastgood", "unknown"]
-    Operation = Literal["merge", "rebase", "cherry-pick", "bisect", "revert"]
-    # What the bytes are: messages given by the caller, one JSON object a line; a host's transcript
-    # in its own form; or lines of JSON of nobody known.
-    ConversationForm = Literal["messages", "claude-code", "codex", "gemini-cli", "lines"]
-    Ending = Literal["exited", "killed", "stopped", "interrupted", "unstarted"]
 
 
 KINDS: tuple[Kind, ...] = (
@@ -62,6 +43,8 @@ KINDS: tuple[Kind, ...] = (
     "interrupt",
     "session-end",
 )
+# Under this key of its metadata a checkpoint bears what another program calls it; that is a REF (rule S20).
+ID_NOTE = "id"
 # Rule S10: an automatic save of an unchanged workspace makes no checkpoint.
 AUTOMATIC_KINDS: frozenset[Kind] = frozenset({"turn", "tool", "auto", "risky", "guard"})
 
@@ -91,7 +74,7 @@ class GitState(Value):
     head: str | None
     branch: OsText | None
     dirty: tuple[bytes, ...] | None = None
-    operation: Operation | None = None
+    operation: GitOperation | None = None
     nested: tuple[NestedRepository, ...] = ()
 
 
@@ -194,6 +177,23 @@ class TreeRef(Value):
     modes: str = ""
 
 
+# How the reason of a damage ends that names what is lost; before that stands how many paths of the files,
+# and what else by its name, joined by `AND`. It is stored, so the words stay.
+NOT_READ = " cannot be read"
+NOT_READ_BACK = " could not be read back"
+AND = " and "
+_PROGRESS = "progress/"
+_BESIDE = ("conversation", _PROGRESS, "state/")
+
+
+def _lost(reason: str | None) -> list[str] | None:
+    """Return what the reason of a damage names as lost; None if it names nothing."""
+    if reason is None:
+        return []
+    ending = next((one for one in (NOT_READ, NOT_READ_BACK) if reason.endswith(one)), None)
+    return None if ending is None else reason.removesuffix(ending).split(AND)
+
+
 class Checkpoint(Value):
     """A named moment of a workspace: its manifest, and the facts that may change.
 
@@ -201,6 +201,8 @@ class Checkpoint(Value):
     found by `verify`, ``recovered`` tells that a rebuild of the catalogue brought it back.
     ``deleted_at`` (nanoseconds) is set while a deletion can still be undone.
     """
+
+    _telling = ("id", "name", "kind", "message", "good")
 
     manifest: Manifest
     commit: str
@@ -270,14 +272,36 @@ class Checkpoint(Value):
     bytes = Alias["int"]("manifest.size", "How many bytes its files have.")
 
     @property
+    def files_sound(self) -> bool:
+        """Whether no damage to its files is known; the conversation, say, may be damaged all the same."""
+        lost = _lost(self.damaged)
+        return lost is not None and all(name.startswith(_BESIDE) for name in lost)
+
+    @property
+    def progress_sound(self) -> bool:
+        """Whether no damage to its progress is known; its files may be damaged all the same."""
+        lost = _lost(self.damaged)
+        return lost is not None and not any(name.startswith(_PROGRESS) for name in lost)
+
+    @property
     def whole(self) -> bool:
         """Whether a workspace can stand at it: it is complete and no guard (rule T15)."""
         return not self.manifest.partial and self.manifest.kind != "guard"
 
 
+# What names a checkpoint: a REF, or one that was had before.
+Ref = str | Checkpoint
+
 # --- A conversation as a checkpoint holds it (rule P5) ---
 
-CONVERSATION_FORMS: tuple[ConversationForm, ...] = ("messages", "claude-code", "codex", "gemini-cli", "lines")
+CONVERSATION_FORMS: tuple[ConversationForm, ...] = (
+    "messages",
+    "claude-code",
+    "codex",
+    "gemini-cli",
+    "opencode",
+    "lines",
+)
 
 
 class Conversation(Value):
@@ -334,8 +358,9 @@ class PrefixEvidence(Value):
 
 # --- Manifests as canonical JSON: ``checkpoint.json`` in every checkpoint's commit ---
 
-VERSION = 1
-_SCHEMA = "lastgood.manifest/"
+_SCHEMA = "lastgood.manifest/1"
+# Of those whose progress has a list that lies in parts beside the manifest.
+_SCHEMA_WITH_PARTS = "lastgood.manifest/2"
 GAP_REASONS: tuple[GapReason, ...] = (
     "too-large",
     "unreadable",
@@ -370,7 +395,7 @@ def _manifest_form(progress: Form[Progress], *, without: str = "") -> Form[Manif
             GitState,
             without=without,
             branch=optional(TEXT),
-            Operation=words(*_OPERATIONS),
+            GitOperation=words(*_OPERATIONS),
             NestedRepository=Form(NestedRepository),
         ),
         IgnoreState=Form(IgnoreState, sparse="built_in_off"),
@@ -381,32 +406,39 @@ def _manifest_form(progress: Form[Progress], *, without: str = "") -> Form[Manif
     )
 
 
-_MANIFEST = _manifest_form(PROGRESS)
-_BRIEF = _manifest_form(BRIEF_PROGRESS, without="dirty")
+# By schema: the form, and the one that is read in brief.
+_FORMS = {
+    _SCHEMA: (_manifest_form(PROGRESS), _manifest_form(BRIEF_PROGRESS, without="dirty")),
+    _SCHEMA_WITH_PARTS: (
+        _manifest_form(PROGRESS_IN_PARTS),
+        _manifest_form(BRIEF_PROGRESS_IN_PARTS, without="dirty"),
+    ),
+}
 
 
 def encode(manifest: Manifest) -> bytes:
     """Return a manifest as JSON; equal manifests give equal bytes."""
-    record = _MANIFEST.write(manifest)
-    record |= {"schema": f"{_SCHEMA}{VERSION}", "created_at": iso(manifest.created_at)}
+    schema = _SCHEMA_WITH_PARTS if is_long(manifest.progress) else _SCHEMA
+    record = _FORMS[schema][0].write(manifest)
+    record |= {"schema": schema, "created_at": iso(manifest.created_at)}
     return dumps(record)
 
 
 def decode(text: bytes | str, *, brief: bool = False) -> Manifest:
     """Return the manifest that a text holds; a ``brief`` one names no tasks and no paths that git shows.
 
-    Raises `Damaged` if it is none, `Unsupported` if a newer lastgood wrote it.
+    Long lists of its progress have to be told where they are stored before they are read. Raises
+    `Damaged` if it is none, `Unsupported` if a newer lastgood wrote it.
     """
-    said = b'"progress":' in text if isinstance(text, bytes) else '"progress":' in text
-    # Most checkpoints know of no tasks.
-    record = read(text, what="a manifest", within="progress") if said else loads(text, what="a manifest")
+    record = loads(text, what="a manifest")
     schema = Fields(record, what="a manifest").text("schema")
-    if schema.removeprefix(_SCHEMA) != str(VERSION):
+    if schema not in _FORMS:
         raise Unsupported(
-            f"a manifest has the format {schema!r}; this lastgood reads {_SCHEMA}{VERSION}",
+            f"a manifest has the format {schema!r}; this lastgood reads up to {_SCHEMA_WITH_PARTS}",
             hint="use a newer lastgood",
         )
-    manifest = (_BRIEF if brief else _MANIFEST).take(record)
+    whole, short = _FORMS[schema]
+    manifest = (short if brief else whole).take(record)
     if not is_checkpoint_id(manifest.id):
         raise Damaged("a manifest has no good id", hint="run: lastgood verify --repair")
     return manifest

@@ -9,29 +9,11 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Literal
 
-    from lastgood.settings import Scope
+    from lastgood.literals import Action, EventType, Favour, OperationType, PartScope, Result, Scope
     from lastgood.value import OsValue, Text, Timestamp
-
-    OperationType = Literal["restore", "delete", "prune", "undo", "redo"]
-    Action = Literal["write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip"]
-    Result = Literal["restored", "removed", "kept", "skipped", "failed", "planned"]
-    Favour = Literal["ours", "theirs", "markers"]
-    PartScope = Literal["conversation", "progress", "git"]
-    EventType = Literal[
-        "saved",
-        "restored",
-        "undone",
-        "deleted",
-        "pruned",
-        "session_started",
-        "session_ended",
-        "task_changed",
-        "failed",
-    ]
-    Observer = Callable[["Event"], None]
 
 
 class Operation(Value):

@@ -8,18 +8,13 @@ from lastgood.value import Alias, Value, cast
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Literal
 
+    from lastgood.literals import ChangeStatus, DiffStatus, FindingState, NotHeldReason, Result, State
     from lastgood.model.checkpoint import Checkpoint, HealthNote, SaveReport
-    from lastgood.model.operation import Operation, Outcome, PartOutcome, RestorePlan, Result
+    from lastgood.model.operation import Operation, Outcome, PartOutcome, RestorePlan
     from lastgood.model.session import Effect, Position, Progress, Session, SessionReport, Task
-    from lastgood.model.tree import ChangeStatus, Counts, Gap
+    from lastgood.model.tree import Counts, Gap
     from lastgood.value import OsText, Text, Timestamp
-
-    DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
-    State = Literal["idle", "active", "incomplete", "interrupted"]
-    FindingState = Literal["good", "note", "bad"]
-    NotHeldReason = Literal["ignored", "repository", "purged"]
 
 
 # The reason of a path that was written with the marks of its conflicts in it.
@@ -134,11 +129,16 @@ class LogReport(Value):
 
 
 class HeadMoved(Value):
-    """How the project's HEAD differs from the checkpoint's; ``commits`` is None if it cannot be told."""
+    """How the project's HEAD differs from the checkpoint's; ``commits`` is None if it cannot be told.
+
+    A branch is None where HEAD is detached, or there is no repository.
+    """
 
     commits: int | None
     from_: str | None
     to: str | None
+    from_branch: OsText | None = None
+    to_branch: OsText | None = None
 
 
 class NotHeld(Value):
@@ -158,8 +158,10 @@ class RestoreReport(Value):
     ``planned`` is what was to happen. ``operation`` can be undone. ``directory`` is where
     ``restore --to`` wrote. ``conversation`` says where it came back to, ``progress`` is the record
     now in force, ``irreversible`` are steps of the work that the restore does not take back. ``not_held``
-    says what a restore of the whole workspace could not bring back, as far as the checkpoint names it.
-    ``folder_made``: the workspace's folder was gone.
+    says what a restore of the whole workspace could not bring back, as far as the checkpoint names it;
+    ``not_held_unnamed`` counts what was ignored then beyond that: nobody knows which of it is missing.
+    ``folder_made``: the workspace's folder was gone. ``index_differs``: HEAD is where it was, and what is
+    staged is not what was staged then; told of a restore that was carried out.
     """
 
     planned: RestorePlan
@@ -169,12 +171,14 @@ class RestoreReport(Value):
     operation: str | None = None
     dry_run: bool = False
     head_moved: HeadMoved | None = None
+    index_differs: bool = False
     directory: OsText | None = None
     parts: tuple[PartOutcome, ...] = ()
     conversation: Mapping[str, object] | None = None
     progress: Progress | None = None
     irreversible: tuple[Effect, ...] = ()
     not_held: tuple[NotHeld, ...] = ()
+    not_held_unnamed: int = 0
     folder_made: bool = False
 
     scopes = Alias["tuple[str, ...]"](
@@ -309,7 +313,9 @@ class StatusReport(Value):
     that live, ``incomplete`` all that ended without finishing and wait to be dealt with (rule P8).
     ``position`` is that of the session, outside any that of the workspace. ``store_parts`` is what the
     store takes of the disk. ``ignored`` are the first of the topmost paths that rules leave out, of which
-    there are ``ignored_count``, None where nobody looked; a directory's ends with a slash.
+    there are ``ignored_count``, None where nobody looked; a directory's ends with a slash. Of the
+    ``checkpoints`` so many are ``guards``.
+    ``project_settings`` are what the project's own file adds, a line each (rule K7).
     """
 
     workspace: OsText
@@ -331,6 +337,8 @@ class StatusReport(Value):
     changed: tuple[ChangedPath, ...] = ()
     ignored: tuple[bytes, ...] = ()
     ignored_count: int | None = None
+    guards: int = 0
+    project_settings: tuple[Text, ...] = ()
 
     store_bytes = Alias["int"](
         "store_parts.total", "What the store takes of the disk, with all that is in it."
@@ -397,6 +405,11 @@ class SessionStarted(Value):
     continued: bool = False
     unknown: tuple[Effect, ...] = ()
 
+    @property
+    def new_gaps(self) -> tuple[Gap, ...]:
+        """The gaps that the checkpoint before the saved one did not have."""
+        return () if self.saved is None else self.saved.new_gaps
+
 
 class SessionEnded(Value):
     """A session that ended; ``unknown`` are its steps of which nobody saw the end."""
@@ -404,6 +417,11 @@ class SessionEnded(Value):
     session: SessionReport
     saved: SaveReport | None = None
     unknown: tuple[Effect, ...] = ()
+
+    @property
+    def new_gaps(self) -> tuple[Gap, ...]:
+        """The gaps that the checkpoint before the saved one did not have."""
+        return () if self.saved is None else self.saved.new_gaps
 
 
 class ProgressReport(Value):

@@ -7,41 +7,28 @@ from lastgood.value import Alias, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Literal
+    from collections.abc import Mapping, Sequence  # noqa: F401 - the other in an alias
 
+    from lastgood.literals import (
+        ArtifactState,
+        Choice,
+        OnFailure,
+        Recovered,
+        RunEventType,
+        RunState,
+        Settled,
+        State,
+    )
     from lastgood.model.checkpoint import Checkpoint, HealthNote
     from lastgood.model.operation import Outcome, PartOutcome
-    from lastgood.model.report import HeadMoved, RestoreReport, State
+    from lastgood.model.report import HeadMoved, RestoreReport
     from lastgood.model.session import Effect, Living, Position, Session, SessionReport, Task
     from lastgood.model.tree import Counts
     from lastgood.value import OsText, Text, Timestamp
 
-    RunEventType = Literal[
-        "started",  # a session began, or goes on (``continued``)
-        "task-started",  # an attempt of a task begins; ``checkpoint`` is where it can be taken back to
-        "output",  # the task wrote a line
-        "checkpoint",  # a checkpoint was made: at the start, by interval, after a task, …
-        "check-started",  # the task's check runs
-        "attempt-failed",  # ``reason`` says why; it may be tried again
-        "rolled-back",  # files were taken back; ``paths`` names them, ``checkpoint`` holds what was there
-        "task-done",
-        "task-failed",  # no attempt is left
-        "task-skipped",  # what it needs is not done, or it was done before
-        "sprint-done",
-        "noticed",  # something that a person should know: ``reason``
-        "interrupted",
-        "finished",  # the last one
-    ]
-    RunState = Literal["done", "failed", "interrupted"]
-    RunObserver = Callable[["RunEvent"], None]
-    Choice = Literal["continue", "fresh", "review"]
-    Settled = Literal["finished-restore", "rolled-back-restore"]
-    Recovered = Literal["continue", "fresh", "review", "finished-restore", "rolled-back-restore"]
-    ArtifactState = Literal["present", "reloaded", "missing"]
-    OnFailure = Literal["rollback", "keep", "stop"]
-    # A text is given to the shell; words are a program and its arguments.
-    Command = str | tuple[str, ...]
+
+# A text is given to the shell; words are a program and its arguments.
+Command = str | tuple[str, ...]
 
 
 class PlannedRun(Value):
@@ -83,13 +70,18 @@ class RunEvent(Value):
 class LastConversation(Value):
     """What the host of a run said up to its end: ``messages`` counts its whole lines.
 
-    ``resume_command`` is the host's own, None where nobody knows the host or what it calls the conversation.
+    ``resume_command`` is the host's own, None where nobody knows the host or what it calls the conversation,
+    and where the transcript is not ``readable``, as one that is gone. ``checkpoint`` is the newest that holds
+    it: a restore of that conversation makes a transcript with which the host can go on, and which is
+    named here from then on.
     """
 
     messages: int
     transcript: OsText
     host: str | None = None
     resume_command: str | None = None
+    readable: bool = True
+    checkpoint: str | None = None
 
 
 class RunReport(Value):
@@ -146,11 +138,12 @@ class RecoverReport(Value):
     are others that died. ``checkpoint`` is its last one, the one that was asked for, or the one that the
     workspace stands at; ``returned`` says that this is not its last or the newest one. ``progress``
     is what counts: the session's, else the checkpoint's. ``interrupted_restore`` tells what
-    became of one, ``restored`` what was brought back beside that: files of ``--rollback``, or
-    artifacts that were missing. ``outcomes`` are the paths of both. ``irreversible`` are steps done after
+    became of one, ``restored`` what was, or would be, brought back beside that: files of ``--rollback``,
+    or artifacts that were missing. ``outcomes`` are the paths of both. ``irreversible`` are steps done after
     the checkpoint ``rolled_back_to``, that files were, or would be, taken back to; ``undone_tasks`` were done
     after it, and ``edited`` are paths among these that changed after the run's last sign of life, by
-    whomever. ``elsewhere`` tells of runs that did not finish in a folder that this one may have been.
+    whomever; ``passed_over`` are later checkpoints that would have been nearer, but whose files are damaged.
+    ``elsewhere`` tells of runs that did not finish in a folder that this one may have been.
     ``took_over`` is a session that lived, and has ended for this one to go on; ``beside`` one that lives
     and is at work, where nothing died. ``conversation`` is that of the run, kept to its last whole line
     unless it is only looked at.
@@ -176,6 +169,7 @@ class RecoverReport(Value):
     rolled_back_to: str | None = None
     edited: tuple[bytes, ...] = ()
     undone_tasks: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()
     elsewhere: tuple[HealthNote, ...] = ()
     took_over: Session | None = None
     beside: Session | None = None
@@ -187,7 +181,7 @@ class RecoverReport(Value):
         """Where the work stands; None if nobody said."""
         return None if self.progress.position.empty else self.progress.position
 
-    tasks = Alias["tuple[Task, ...]"](
+    tasks = Alias["Sequence[Task]"](
         "progress.tasks", "The tasks of the work, in the order in which they were first named."
     )
 

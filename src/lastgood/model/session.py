@@ -1,26 +1,21 @@
-"""A session: one run of autonomous work, and the lease by which its owner holds the workspace (P1).
-
-A run encodes and decodes its whole progress several times for each of its tasks, and nearly all of it is
-what it was a moment ago. So the last tasks that were written are remembered with their texts; a text is
-taken for theirs only if it is the same, byte for byte.
-"""
+"""A session: one run of autonomous work, and the lease by which its owner holds the workspace (P1)."""
 
 from __future__ import annotations
 
-from lastgood.model.canonical import Canonical, Converter, Form, dumps, loads, sequence, words
-from lastgood.value import Alias, Value
+from lastgood.errors import Damaged
+from lastgood.model.canonical import TEXT, Converter, Form, Wrong, dumps, loads, sequence, words
+from lastgood.value import Alias, Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Literal
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, TypeVar
 
+    from lastgood.literals import EffectState, OwnerState, SessionState, TaskState
+    from lastgood.model.long_list import ListKind, LongList, PartReader
     from lastgood.value import Text, Timestamp
 
-    TaskState = Literal["pending", "running", "done", "failed", "skipped"]
-    OwnerState = Literal["alive", "dead", "unknown"]
-    SessionState = Literal["active", "ended", "incomplete"]
-    EffectState = Literal["running", "done", "failed", "unknown"]
+    Item = TypeVar("Item")
 
 
 # --- How far the work has come: position, tasks, features, and whatever else the caller keeps (rule P2) ---
@@ -64,19 +59,19 @@ class Features(Value):
     """The feature being built, and those that are complete."""
 
     current: str | None = None
-    completed: tuple[str, ...] = ()
+    completed: Sequence[str] = ()
 
 
 class Progress(Value):
     """Everything said about how far the work has come.
 
-    ``tasks`` are in the order in which they were first named. ``state`` is a JSON object of the
-    caller's own.
+    ``tasks`` are in the order in which they were first named: a tuple, or where there are many a sequence
+    whose parts are read when they are asked for. ``state`` is a JSON object of the caller's own.
     """
 
     goal: str | None = None
     position: Position = _NO_POSITION
-    tasks: tuple[Task, ...] = ()
+    tasks: Sequence[Task] = ()
     features: Features = Features()
     state: Mapping[str, object] = {}
 
@@ -87,6 +82,9 @@ class Progress(Value):
 
     def count(self, *states: TaskState) -> int:
         """Return how many tasks are in some states."""
+        tasks = long_list(self.tasks)
+        if tasks is not None:
+            return sum(tasks.counts.get(state, 0) for state in states)
         return len([None for task in self.tasks if task.state in states])
 
 
@@ -248,86 +246,150 @@ class Effect(Value):
     stood: str | None = None
 
 
-# --- The tasks of a progress as JSON: of thousands, only what changed is written and read ---
-
-# Where tasks stand in a canonical text: no quoted text can hold this, its quotes being escaped.
-_PLACE = '"tasks":'
-# What stands there instead of those that are known; no task is a number.
-_STAND_IN = [0]
-_TASK = Form(Task, TaskState=words(*TASK_STATES))
-
-
-class _Written:
-    """Tasks with the text of each, and of all together."""
-
-    def __init__(self, tasks: tuple[Task, ...], texts: list[str]) -> None:
-        self.tasks = tasks
-        self.texts = texts
-        self.whole = Canonical("[" + ",".join(texts) + "]")
-        self.placed = _PLACE + self.whole.text
-
-
-_last = _Written((), [])
-
-
-def tasks_text(given: tuple[Task, ...]) -> Canonical:
-    """Return tasks as canonical JSON."""
-    global _last  # noqa: PLW0603 - one slot, replaced as a whole: threads cannot see half of it
-    last, tasks = _last, tuple(given)  # what is no tuple could change, and be taken for what it was
-    if tasks is last.tasks:
-        return last.whole
-    known = zip(tasks, last.tasks, last.texts, strict=False)
-    texts = [text if task is before else _TASK.encode(task) for task, before, text in known]
-    texts += [_TASK.encode(task) for task in tasks[len(texts) :]]
-    _last = made = _Written(tasks, texts)
-    return made.whole
-
-
-def read(text: bytes | str, *, what: str, within: str | None = None) -> dict[str, object]:
-    """Return a JSON object; its tasks as values if they are the last ones.
-
-    They belong to the object itself, or to the one that it has ``within``. Raises `Damaged`, naming
-    ``what``, if it is none.
-    """
-    last = _last
-    whole = _ascii(text) if isinstance(text, bytes) and last.tasks else text
-    if isinstance(whole, str) and last.tasks:
-        before, found, after = whole.rpartition(last.placed)
-        record = loads(f"{before}{_PLACE}{dumps(_STAND_IN).decode()}{after}", what=what) if found else {}
-        holder = record if within is None else record.get(within)
-        # The caller's own state may hold the same words: what was found is ours only in our place.
-        if isinstance(holder, dict) and holder.get("tasks") == _STAND_IN:
-            holder["tasks"] = last.tasks
-            return record
-    return loads(text, what=what)
-
-
-def _ascii(text: bytes) -> str | None:
-    """Return a text as canonical ones are written; None for another, which the known tasks are not in."""
-    return text.decode("ascii") if text.isascii() else None
-
-
-# --- Progress, sessions and steps of the work as canonical JSON ---
+# --- Progress as JSON: short lists stand in it, long ones are named by the tree of their parts ---
 
 VERSION = 1
-PROGRESS = Form(
-    Progress,
-    "a progress record",
-    version=VERSION,
-    # Tasks that were read before come as they are.
-    tasks=Converter(sequence(_TASK).read, lambda tasks: tasks_text(tasks) if tasks else [], kind=tuple),
-    Position=Form(Position),
-    Features=Form(Features),
-)
+_IN_PARTS = 2
+# A list of up to so many items stands in the record that has it.
+SHORT = 16
+# Under these names lie the parts of a checkpoint's long lists, and of a session's.
+TASKS, COMPLETED = "tasks", "completed"
+_TASK = Form(Task, TaskState=words(*TASK_STATES))
+_HEX = frozenset("0123456789abcdef")
+_kinds: dict[str, ListKind[Any]] = {}
+
+
+def long_list(items: Sequence[Item]) -> LongList[Item] | None:
+    """Return a list as one in parts; None if it is a short one, or not in parts yet."""
+    return None if isinstance(items, tuple | list) else cast("LongList[Item]", items)
+
+
+def readable(items: Sequence[Item]) -> Sequence[Item] | None:
+    """Return a list whose items can all be read; None where a part of it is damaged or missing."""
+    try:
+        return tuple(items)
+    except Damaged:
+        return None
+
+
+def list_kind(name: str) -> ListKind[Any]:
+    """Return what the list of a name is of."""
+    if not _kinds:
+        from lastgood.model.long_list import ListKind  # lazily: most progress has no long list
+
+        _kinds[TASKS] = ListKind(
+            write=_TASK.encode,
+            read=_all_of(sequence(_TASK)),
+            key=lambda task: task.id,
+            mark=lambda key: f'"id":{_quoted(key)}',
+            tally=lambda task: task.state,
+        )
+        _kinds[COMPLETED] = ListKind(
+            write=_quoted, read=_all_of(sequence(TEXT)), key=lambda item: item, mark=_quoted
+        )
+    return _kinds[name]
+
+
+def _quoted(text: str) -> str:
+    return dumps(text).decode("ascii")
+
+
+def _all_of(one: Converter) -> Callable[[list[object]], tuple[Any, ...]]:
+    def read(given: list[object]) -> tuple[Any, ...]:
+        try:
+            return cast("tuple[Any, ...]", one.read(given))
+        except Wrong as wrong:
+            raise wrong.of("a part of a list") from wrong
+
+    return read
+
+
+def in_parts(progress: Progress) -> Progress:
+    """Return progress whose long lists are in parts."""
+    tasks, features = _in_parts(TASKS, progress.tasks), progress.features
+    completed = _in_parts(COMPLETED, features.completed)
+    if completed is not features.completed:
+        features = features.replace(completed=completed)
+    if tasks is progress.tasks and features is progress.features:
+        return progress
+    return progress.replace(tasks=tasks, features=features)
+
+
+def _in_parts(name: str, items: Sequence[Item]) -> Sequence[Item]:
+    if len(items) <= SHORT or long_list(items) is not None:
+        return items
+    from lastgood.model.long_list import LongList
+
+    return LongList.of(list_kind(name), items)
+
+
+def lists_in_parts(progress: Progress) -> dict[str, LongList[Any]]:
+    """Return those lists of progress that are in parts, by name."""
+    named: dict[str, Sequence[Any]] = {TASKS: progress.tasks, COMPLETED: progress.features.completed}
+    lists = ((name, long_list(items)) for name, items in named.items())
+    return {name: items for name, items in lists if items is not None}
+
+
+def read_from(progress: Progress, source: Callable[[], PartReader]) -> Progress:
+    """Return the same progress, told where the parts of its lists are stored."""
+    for items in lists_in_parts(progress).values():
+        items.read_from(source)
+    return progress
+
+
+def _named_list(name: str, short: Converter) -> Converter:
+    """Return the converter of a list that is named by the tree of its parts where it is long."""
+
+    def read(given: object) -> object:
+        if not isinstance(given, dict):
+            return short.read(given)
+        from lastgood.model.long_list import LongList
+
+        tree, size, counts = (given.get(field) for field in ("tree", "size", "counts"))
+        if not isinstance(tree, str) or len(tree) != 40 or not _HEX.issuperset(tree):
+            raise Wrong("a list")
+        if type(size) is not int or size <= SHORT or not isinstance(counts, dict):
+            raise Wrong("a list")
+        kind, numbers = list_kind(name), list(counts.values())
+        if not all(type(one) is int and one > 0 for one in numbers) or sum(numbers) != (
+            0 if kind.tally is None else size
+        ):
+            raise Wrong("a list")
+        return LongList(kind, size=size, counts=counts, oid=bytes.fromhex(tree))
+
+    def write(items: Sequence[object]) -> object:
+        found = long_list(_in_parts(name, items))
+        if found is None:
+            return short.write(items) if short.write is not None else list(items)
+        return {"tree": found.oid.hex(), "size": found.size, "counts": dict(found.counts)}
+
+    return Converter(read, write)
+
+
+def _progress_form(*, parts: bool, brief: bool = False) -> Form[Progress]:
+    """Return the form of progress: with its long lists in ``parts`` or whole; in ``brief`` without tasks."""
+    tasks, ids = sequence(_TASK), sequence(TEXT)
+    if parts:
+        tasks, ids = _named_list(TASKS, tasks), _named_list(COMPLETED, ids)
+    return Form(
+        Progress,
+        "a progress record",
+        version=_IN_PARTS if parts else VERSION,
+        without="tasks" if brief else "",
+        tasks=tasks,
+        Position=Form(Position),
+        Features=Form(Features, completed=ids),
+    )
+
+
+PROGRESS = _progress_form(parts=False)
+PROGRESS_IN_PARTS = _progress_form(parts=True)
 # Where the tasks are not asked for, thousands need not be read.
-BRIEF_PROGRESS = Form(
-    Progress,
-    "a progress record",
-    version=VERSION,
-    without="tasks",
-    Position=Form(Position),
-    Features=Form(Features),
-)
+BRIEF_PROGRESS = _progress_form(parts=False, brief=True)
+BRIEF_PROGRESS_IN_PARTS = _progress_form(parts=True, brief=True)
+
+# --- Sessions and steps of the work as canonical JSON ---
+
 _ANCESTOR = Form(Ancestor)
 SESSION = Form(
     Session,
@@ -342,19 +404,21 @@ EFFECT = Form(
     Effect, "a step of the work", version=VERSION, sparse="stood", EffectState=words(*EFFECT_STATES)
 )
 
-encode_progress = PROGRESS.encode
 encode_session, decode_session = SESSION.encode, SESSION.decode
 encode_effect, decode_effect = EFFECT.encode, EFFECT.decode
 
 
-def progress_record(progress: Progress) -> dict[str, object]:
-    """Return progress as plain JSON, which the table reads back exactly."""
-    return PROGRESS.write(progress) | {"tasks": [_TASK.write(task) for task in progress.tasks]}
+def is_long(progress: Progress) -> bool:
+    """Tell whether progress has a list that is to be kept in parts."""
+    return len(progress.tasks) > SHORT or len(progress.features.completed) > SHORT
+
+
+def encode_progress(progress: Progress) -> str:
+    """Return progress as canonical JSON: equal progress gives equal texts."""
+    return (PROGRESS_IN_PARTS if is_long(progress) else PROGRESS).encode(progress)
 
 
 def decode_progress(text: str | bytes) -> Progress:
     """Return the progress that a text holds; `Damaged` if it is none."""
-    found = PROGRESS.take(read(text, what=PROGRESS.what))
-    if found.tasks:
-        tasks_text(found.tasks)  # a run of thousands of tasks reads its record many times for each
-    return found
+    record = loads(text, what=PROGRESS.what)
+    return (PROGRESS_IN_PARTS if record.get("version") == _IN_PARTS else PROGRESS).take(record)

@@ -8,13 +8,11 @@ from lastgood.value import Value, setters
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Literal, Protocol
+    from typing import Protocol
 
+    from lastgood.literals import ChangeStatus, EntryKind, GapReason
     from lastgood.value import ObjectId
 
-    EntryKind = Literal["file", "link", "directory"]
-    GapReason = Literal["too-large", "unreadable", "unsupported", "unstable", "budget", "withheld", "purged"]
-    ChangeStatus = Literal["added", "modified", "deleted", "mode", "kind"]
 else:
     Protocol = object
 
@@ -30,6 +28,10 @@ DEFAULT_DIRECTORY_MODE = 0o755
 PERMISSION_BITS = 0o777
 # setuid, setgid and sticky are recorded, and never restored (rule S3).
 SPECIAL_BITS = 0o7000
+# What a directory has that a restore makes, until it gets its own permissions last of all: the sticky bit
+# marks it as ours, for a restore that is killed meanwhile.
+UNFINISHED_DIRECTORY = 0o1700
+_INHERITED = 0o2000
 
 
 class TreeId(Value):
@@ -82,6 +84,11 @@ def is_directory(entry: Entry | None) -> bool:
 def is_content(entry: Entry | None) -> bool:
     """Tell whether something is there that has a content of its own: a file or a link."""
     return entry is not None and entry.kind != DIRECTORY
+
+
+def is_unfinished(mode: int) -> bool:
+    """Tell whether a directory is one that a restore has made, and that has no permissions of its own yet."""
+    return mode & ~_INHERITED == UNFINISHED_DIRECTORY
 
 
 def same_content(one: Entry | None, other: Entry | None) -> bool:

@@ -213,6 +213,7 @@ WORKSPACE = b"workspace"
 MODES = b"modes"
 STATE = b"state"
 CONVERSATION = b"conversation"
+PROGRESS = b"progress"
 
 
 def encode_commit(*, tree: bytes, id: str, created_at: int) -> bytes:

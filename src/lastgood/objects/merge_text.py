@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lastgood.model.operation import Favour
+    from lastgood.literals import Favour
 
 
 # --- Runs git where git is better: sealed off from the user's settings, the workspace and the network ---

@@ -15,6 +15,7 @@ from lastgood.objects import (
     KIND_NAMES,
     MANIFEST,
     MODES,
+    PROGRESS,
     STATE,
     TABLE_NAME,
     TREE,
@@ -50,6 +51,7 @@ class Contents(Value):
     workspace: TreeId
     state: Mapping[str, bytes]
     conversation: TreeId | None = None
+    progress: Mapping[str, bytes] = {}
 
 
 class GitReader:
@@ -140,12 +142,13 @@ class GitReader:
         rows = {name: oid for _, name, oid in self.tree_rows(tree)}
         if MANIFEST not in rows or WORKSPACE not in rows:
             raise self._damaged(commit, "its tree lacks the manifest or the workspace")
-        state = self.tree_rows(rows[STATE]) if STATE in rows else []
+        state, lists = (self.tree_rows(rows[name]) if name in rows else [] for name in (STATE, PROGRESS))
         return Contents(
             manifest=self.read_blob(rows[MANIFEST]),
             workspace=TreeId(tree=rows[WORKSPACE], modes=rows.get(MODES, b"")),
             state={name.decode("utf-8", "surrogateescape"): oid for _, name, oid in state},
             conversation=TreeId(tree=rows[CONVERSATION]) if CONVERSATION in rows else None,
+            progress={name.decode("ascii", "replace"): oid for _, name, oid in lists},
         )
 
     def tree_rows(self, oid: bytes) -> list[Row]:

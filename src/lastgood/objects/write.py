@@ -15,6 +15,7 @@ from lastgood.objects import (
     MANIFEST,
     MODES,
     PLAIN,
+    PROGRESS,
     STATE,
     SUBTREE,
     TABLE_NAME,
@@ -272,6 +273,7 @@ class GitWriter:
         state: Mapping[str, bytes],
         created_at: int,
         conversation: TreeId | None = None,
+        progress: Mapping[str, bytes] | None = None,
     ) -> bytes:
         """Add the commit of a checkpoint and return its id; ``created_at`` is in nanoseconds."""
         rows = [(PLAIN, MANIFEST, self.add(BLOB, manifest)), (SUBTREE, WORKSPACE, workspace.tree)]
@@ -279,6 +281,9 @@ class GitWriter:
             rows.append((SUBTREE, MODES, workspace.modes))
         if conversation is not None:
             rows.append((SUBTREE, CONVERSATION, conversation.tree))
+        if progress:
+            lists = [(SUBTREE, name.encode("ascii"), oid) for name, oid in progress.items()]
+            rows.append((SUBTREE, PROGRESS, self.add(TREE, encode_tree(lists))))
         if state:
             files = [(PLAIN, _state_name(name), oid) for name, oid in state.items()]
             rows.append((SUBTREE, STATE, self.add(TREE, encode_tree(files))))

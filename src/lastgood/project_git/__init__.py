@@ -13,7 +13,7 @@ from lastgood.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.ignore import Text
-    from lastgood.model.checkpoint import Operation
+    from lastgood.literals import GitOperation as Operation
 
 
 # --- Reading files that may be hostile: links to devices, pipes, folders, far too large ones ---

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from lastgood.engine import ObjectWriter
     from lastgood.host import FoundGitPosition, GitPosition, RealignedGit
+    from lastgood.model.checkpoint import GitState
     from lastgood.model.tree import Change
     from lastgood.project_git import Repository
     from lastgood.project_git.status import GitSnapshot
@@ -41,10 +42,10 @@ class SealedGit:
         self._folder = repository if folder is None else folder
         self._asker = Asker(repository, search_path=search_path, folder=self._folder)
 
-    def head(self, root: bytes) -> str | None:
-        """Return the commit that HEAD stands for, None without a repository or commit."""
+    def state(self, root: bytes) -> GitState | None:
+        """Return where HEAD stands; None without a repository. ``dirty`` and ``nested`` are not looked up."""
         found = find(root)
-        return None if found is None else project_git.head(found)[0]
+        return None if found is None else project_git.state(found)
 
     def commits_between(self, root: bytes, old: str, new: str) -> int | None:
         """Return by how many commits HEAD moved; None if that cannot be told.

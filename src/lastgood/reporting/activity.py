@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lastgood.context import Context
-    from lastgood.model.activity import Period
+    from lastgood.literals import Period
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.session import SessionReport, Task
 
@@ -457,8 +457,8 @@ def report(context: Context, *, period: Period, session: str | None, offset: int
     records = Records(
         checkpoints=tuple(context.catalogue.find(Query(workspace_key=context.key, deleted=True))),
         sessions=session_reports(context),
-        outside=outside.tasks,
-        outside_features=outside.features.completed,
+        outside=tuple(outside.tasks),
+        outside_features=tuple(outside.features.completed),
         operations=tuple(context.catalogue.operations(context.key)),
         effects=tuple(context.work.effects(context.key)),
     )

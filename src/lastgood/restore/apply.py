@@ -14,10 +14,12 @@ from lastgood.model.tree import (
     DIRECTORY,
     PERMISSION_BITS,
     SPECIAL_BITS,
+    UNFINISHED_DIRECTORY,
     Entry,
     StoredTree,
     is_content,
     is_directory,
+    is_unfinished,
 )
 from lastgood.paths import ancestors, join, parent, printable, to_text
 from lastgood.renames import is_temporary, token_of
@@ -32,10 +34,9 @@ if TYPE_CHECKING:
 
     from lastgood.engine import ObjectReader
     from lastgood.host import Stamp
-    from lastgood.model.operation import Action, Result
+    from lastgood.literals import Action, Durability, Result
     from lastgood.model.tree import TreeId
     from lastgood.restore.site import Flush
-    from lastgood.settings import Durability
 
     Numbered = tuple[int, Step]
 
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 # --- One application of a plan: directories, writes, modes, deletions, and last what was set aside ---
 
 _OCCUPIED = frozenset({errno.ENOTEMPTY, errno.EEXIST})
-_NEW_DIRECTORY = 0o700
 _NOTHING = Settled()
 _DONE: dict[Action, Result] = {
     "mkdir": "restored",
@@ -155,7 +155,7 @@ class PlanExecutor:
 
     def _make_new(self, step: Step, name: bytes, directory: int) -> None:
         try:
-            os.mkdir(name, _NEW_DIRECTORY, dir_fd=directory)
+            os.mkdir(name, UNFINISHED_DIRECTORY, dir_fd=directory)
         except OSError as error:
             if step.have is not None:
                 self._site.put_back(step.path)
@@ -372,8 +372,13 @@ def _unsynced(path: bytes, error: OSError) -> Storage:
 
 
 def _keeping_special(wanted: int) -> Callable[[int], int]:
-    """Return a change to permission bits alone: a directory keeps its setgid bit, and gains none."""
-    return lambda mode: wanted & PERMISSION_BITS | mode & SPECIAL_BITS
+    """Return a change to permission bits alone: a directory keeps special bits, but for our own mark."""
+
+    def change(mode: int) -> int:
+        kept = mode & ~UNFINISHED_DIRECTORY if is_unfinished(mode) else mode
+        return wanted & PERMISSION_BITS | kept & SPECIAL_BITS
+
+    return change
 
 
 def _reason(error: OSError) -> str:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lastgood.engine import ObjectReader
-    from lastgood.model.operation import Result, Step
+    from lastgood.literals import Result
+    from lastgood.model.operation import Step
     from lastgood.model.tree import Entry
     from lastgood.restore.kept import Kept
     from lastgood.restore.site import Fate, Flush, Site

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lastgood.context import CatalogueReader, Context
-    from lastgood.model.operation import Operation, OperationType, Outcome, PartOutcome, RestorePlan, Step
+    from lastgood.literals import OperationType
+    from lastgood.model.operation import Operation, Outcome, PartOutcome, RestorePlan, Step
     from lastgood.model.tree import Entry
     from lastgood.snapshot import WorkspaceSnapshot
     from lastgood.transaction import RestoreTransaction

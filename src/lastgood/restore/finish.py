@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lastgood.context import Context
-    from lastgood.model.operation import Journal, Operation, OperationType, PartOutcome, Step
-    from lastgood.model.run import Settled
+    from lastgood.literals import OperationType, Settled
+    from lastgood.model.operation import Journal, Operation, PartOutcome, Step
 
 _ROOM_HINT = (
     "make room on that disk, then finish: lastgood recover\nor take it back: lastgood recover --rollback"

@@ -14,7 +14,7 @@ from lastgood.model.path_safety import LONGEST_NAME
 from lastgood.model.report import MARKED
 from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, Entry, TreeId, same_content
 from lastgood.paths import LONGEST_PATH, Covering, ancestors, join, parent, printable, to_text, within
-from lastgood.restore.plan import SPARED, UNTOUCHED, action_between, barred, in_order, occupied, plan
+from lastgood.restore.plan import DELETED, SPARED, UNTOUCHED, action_between, barred, in_order, occupied, plan
 from lastgood.restore.site import blob_id
 from lastgood.trees import Files, tree_of
 from lastgood.value import Value
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from lastgood.context import Context
+    from lastgood.literals import Favour
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Favour, RestorePlan
+    from lastgood.model.operation import RestorePlan
     from lastgood.model.tree import Tree
     from lastgood.restore.plan import DeletionEvidence, Present
     from lastgood.snapshot import WorkspaceSnapshot
@@ -313,10 +314,20 @@ class MergedTree:
 
 
 def plan_merge(
-    tree: MergedTree, present: Present, *, evidence: DeletionEvidence, paths: Sequence[bytes], discard: bool
+    tree: MergedTree,
+    present: Present,
+    *,
+    evidence: DeletionEvidence,
+    paths: Sequence[bytes],
+    discard: bool,
+    was: Callable[[bytes], bool],
 ) -> tuple[Step, ...]:
-    """Return the steps that turn what is present into a merged tree, with a step for each conflict."""
-    steps = {step.path: step for step in plan(tree, present, evidence=evidence, paths=paths, discard=discard)}
+    """Return the steps that turn what is present into a merged tree, with a step for each conflict.
+
+    ``was`` tells whether the base or the target has a path.
+    """
+    made = plan(tree, present, evidence=evidence, paths=paths, discard=discard, was=was)
+    steps = {step.path: step for step in made}
     limits = () if b"" in paths else paths
     outside = [place for place in tree.beside if limits and not any(within(place, one) for one in limits)]
     if outside:
@@ -325,7 +336,7 @@ def plan_merge(
     for path, reason in tree.conflicts.items():
         if limits and not any(within(path, limit) or within(limit, path) for limit in limits):
             continue
-        if path not in steps:
+        if path not in steps or steps[path].reason == DELETED:
             stays = reason in {KEPT, SPARED}
             steps[path] = Step(path=path, action="keep" if stays else "skip", reason=reason)
         elif steps[path].reason != SPARED:
@@ -543,7 +554,14 @@ def merged_steps(
         copies=_copies(snapshot, target, ref=target.short_id),
         limits=paths,
     )
-    steps = plan_merge(tree, snapshot.scan, evidence=evidence, paths=paths, discard=discard)
+    steps = plan_merge(
+        tree,
+        snapshot.scan,
+        evidence=evidence,
+        paths=paths,
+        discard=discard,
+        was=lambda path: base.entry(path) is not None or then.entry(path) is not None,
+    )
     return steps, needed(steps, tree.merged)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Literal, Protocol
 
-    from lastgood.model.operation import Action
+    from lastgood.literals import Action
     from lastgood.model.tree import Entry, Gap, Tree, TreeId
 
     # How much is known of a directory of the workspace: its scan, nothing but that it is there
@@ -30,6 +30,8 @@ else:
 
 # --- What may be taken away, and what stays and why (rules T4, S5) ---
 
+# Why a path that the base or the target of a merge has stays away.
+DELETED = "deleted since, which a merge keeps"
 # Why a file with a key in it, say, stays as it is.
 SPARED = "private, and differs: give its path to restore it"
 
@@ -123,13 +125,20 @@ class Planner:
     """Collects the steps of one plan, in no order."""
 
     def __init__(
-        self, target: Tree, present: Present, *, evidence: DeletionEvidence, discard: bool = False
+        self,
+        target: Tree,
+        present: Present,
+        *,
+        evidence: DeletionEvidence,
+        discard: bool = False,
+        was: Callable[[bytes], bool] | None = None,
     ) -> None:
         self.steps: list[Step] = []
         self.unheld: list[bytes] = []
         self.inspection = Inspection(target.directory)
         self._target = target
         self._discard = discard
+        self._was = was
         self._present = present
         self._look = evidence.look
         self._spares = evidence.spares
@@ -156,6 +165,8 @@ class Planner:
             self._lead_to(path, wants, found)
             self._wanted(path, want, (have, left_out))
             self._finish()
+        elif have is None and self._was is not None and self._was(path):
+            self._add(path, "keep", reason=DELETED)
         elif have is None:
             self._add(path, "skip", reason=self._absent(path))
         elif left_out:
@@ -465,14 +476,15 @@ def plan(
     evidence: DeletionEvidence,
     paths: Iterable[bytes] = (),
     discard: bool = False,
+    was: Callable[[bytes], bool] | None = None,
 ) -> tuple[Step, ...]:
     """Return the steps that turn what is present into the target, in the order to take them.
 
-    ``paths`` limits them to some files or directories. Raises `NotFound` for a path that neither
-    side has, and `Unsafe` for a target that must not be written out, or (unless ``discard``) when
-    something would be overwritten that no guard can hold.
+    ``paths`` limits them to some files or directories. Raises `NotFound` for a path that neither side
+    has, nor ``was`` in any that the target was merged of, and `Unsafe` for a target that must not be
+    written out, or (unless ``discard``) when something would be overwritten that no guard can hold.
     """
-    planner = Planner(target, present, evidence=evidence, discard=discard)
+    planner = Planner(target, present, evidence=evidence, discard=discard, was=was)
     scopes = _outermost(paths)
     if scopes in ([], [b""]):
         planner.whole()

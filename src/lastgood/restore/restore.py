@@ -9,6 +9,7 @@ from lastgood.errors import Conflict, Invalid, Unsafe
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules, is_hand_written
 from lastgood.lease import current_work, state_of
 from lastgood.model.canonical import dumps
+from lastgood.model.checkpoint import GitState
 from lastgood.model.operation import PartOutcome, RestorePlan, part_record
 from lastgood.model.path_safety import link_faults, refuse
 from lastgood.model.report import HeadMoved, NotHeld, RestoreReport, planned_outcomes
@@ -19,7 +20,7 @@ from lastgood.restore.execution import PlanExecution, apply_plan, loses_content,
 from lastgood.restore.plan import DeletionEvidence, barred, conflicts, identify, is_barred, occupied, plan
 from lastgood.root import is_gone
 from lastgood.settings import DEFAULT_SCOPES
-from lastgood.snapshot import WorkspaceSnapshot
+from lastgood.snapshot import INDEX, WorkspaceSnapshot
 from lastgood.transaction import ReadTransaction, RestoreTransaction
 from lastgood.value import Value
 
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lastgood.context import Context
+    from lastgood.literals import Scope
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Merged, Step
     from lastgood.model.session import Effect, Session
     from lastgood.model.tree import Entry
     from lastgood.restore.merge import Merge
-    from lastgood.settings import Scope
     from lastgood.trees import Files
     from lastgood.view import View
 
@@ -102,11 +103,11 @@ def refuse_rivals(context: Context) -> None:
         running = [task.id for task in context.work.progress(session.id).tasks if task.state == "running"]
         if not running and not (session.exclusive and session.owner.pid is not None):
             continue
-        from lastgood.sessions.session import holder
+        from lastgood.sessions.session import holding
 
         doing = f"is at task {printable(running[0])}" if running else "holds this workspace"
         raise Conflict(
-            f"session {session.id} {doing}; it is held by {holder(session)}",
+            f"session {session.id} {doing}; {holding(context, session)}",
             hint="wait until it has ended, or restore all the same: --force"
             f"\nfrom within it: LASTGOOD_SESSION={session.id}",
             details={"session": session.id, "owner": session.owner.as_dict(), "running": running},
@@ -126,13 +127,40 @@ _SHOWN_FIELDS = ("messages", "transcript", "resume_command", "note", "commit", "
 def with_details(context: Context, report: RestoreReport, target: Checkpoint) -> RestoreReport:
     """Return a report with what is known beside the files."""
     progress = current_work(context).progress
+    moved = None if report.folder_made else head_moved(context, target)
+    if moved is not None and moved.from_ == moved.to and "git" in report.scopes:
+        moved = None  # it is where it was asked to be, if detached
     return report.replace(
-        head_moved=None if report.folder_made else head_moved(context, target),
+        parts=(*_progress_left(context, report, target), *report.parts),
+        head_moved=moved,
+        index_differs=moved is None
+        and "git" not in report.scopes
+        and _index_differs(context, report, target),
         irreversible=irreversible(context, target),
         conversation=_conversation(context, report, target),
         progress=None if progress.empty else progress,
         not_held=not_held(context, report, target),
+        not_held_unnamed=_unnamed(report, target),
     )
+
+
+def _progress_left(context: Context, report: RestoreReport, target: Checkpoint) -> tuple[PartOutcome, ...]:
+    """Return that progress was left as it is where that of a checkpoint cannot be read (rule T11)."""
+    if "progress" not in report.scopes or any(part.scope == "progress" for part in report.parts):
+        return ()
+    from lastgood.restore.parts.progress import unreadable
+
+    left = unreadable(context, target)
+    return () if left is None else (left,)
+
+
+def _index_differs(context: Context, report: RestoreReport, target: Checkpoint) -> bool:
+    """Tell whether the project's index is another one than at a checkpoint, by what the guard found of it."""
+    guard = None if report.guard is None else context.catalogue.get(report.guard)
+    if guard is None or "files" not in report.scopes or "git" in report.scopes or report.planned.paths:
+        return False
+    now, then = guard.manifest.state.get(INDEX), target.manifest.state.get(INDEX)
+    return None not in {now, then} and now != then
 
 
 def not_held(context: Context, report: RestoreReport, target: Checkpoint) -> tuple[NotHeld, ...]:
@@ -155,15 +183,31 @@ def not_held(context: Context, report: RestoreReport, target: Checkpoint) -> tup
     )
 
 
+def _unnamed(report: RestoreReport, target: Checkpoint) -> int:
+    """Return how many entries were ignored at a checkpoint that does not name them."""
+    if "files" not in report.scopes or report.planned.paths:
+        return 0
+    return max(0, target.manifest.ignored - len(target.manifest.ignored_paths))
+
+
 def head_moved(context: Context, target: Checkpoint) -> HeadMoved | None:
-    """Tell whether the project's HEAD is not where it was at a checkpoint (rule T9)."""
-    if target.manifest.git is None:
+    """Tell whether the project's HEAD is not where it was at a checkpoint, or on another branch (rule T9)."""
+    then = target.manifest.git
+    if then is None:
         return None
-    then, now = target.manifest.git.head, context.project.head(context.root)
-    if then == now:
+    now = context.project.state(context.root) or GitState(head=None, branch=None)
+    if (then.head, then.branch) == (now.head, now.branch):
         return None
-    commits = context.project.commits_between(context.root, then, now) if then and now else None
-    return HeadMoved(commits=commits, from_=then, to=now)
+    commits = None
+    if then.head is not None and now.head is not None:
+        commits = context.project.commits_between(context.root, then.head, now.head)
+    return HeadMoved(
+        commits=commits,
+        from_=then.head,
+        to=now.head,
+        from_branch=then.branch,
+        to_branch=now.branch,
+    )
 
 
 def irreversible(context: Context, target: Checkpoint) -> tuple[Effect, ...]:
@@ -193,8 +237,9 @@ def _conversation(context: Context, report: RestoreReport, target: Checkpoint) -
         return {"messages": held.messages} | part_details(part.details)
     from lastgood.restore.parts.conversation import remark
 
-    note = remark(context, target)
-    return {"messages": held.messages} | ({} if note is None else {"note": note})
+    said = remark(context, target)
+    fields = {} if said is None else said.as_dict()
+    return {"messages": held.messages} | {name: value for name, value in fields.items() if value is not None}
 
 
 # --- restore: plan, guard, journal, apply, record (rules T1 to T15) ---

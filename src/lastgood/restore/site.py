@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from lastgood.directories import Directories
     from lastgood.host import Stamp
+    from lastgood.literals import EntryKind
     from lastgood.model.operation import Step
-    from lastgood.model.tree import EntryKind
 
     class _Hash(Protocol):
         def update(self, content: bytes, /) -> None: ...

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from lastgood.model.path_safety import refuse
-from lastgood.model.tree import DIRECTORY, is_content, is_directory, same_content
+from lastgood.model.tree import (
+    DIRECTORY,
+    PERMISSION_BITS,
+    is_content,
+    is_directory,
+    is_unfinished,
+    same_content,
+)
 from lastgood.paths import ancestors
 from lastgood.restore.plan import UNTOUCHED, action_between, in_order, obstacles
 
@@ -14,6 +21,9 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Step
     from lastgood.model.tree import Entry
     from lastgood.restore.plan import Planner
+
+
+_OWNER = 0o700
 
 
 def retarget_steps(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tuple[Step, ...]:
@@ -76,6 +86,13 @@ def is_foreign(step: Step, present: Entry | None) -> bool:
     if present is None or same_content(present, step.want) or same_content(present, step.have):
         # A path in the way of another kind is set aside first: nothing there is a state of our own.
         return False
-    # A directory is made closed, and gets its permissions last: nothing but those can differ.
-    directories = DIRECTORY in {entry.kind for entry in (step.want, step.have) if entry is not None}
-    return not (directories and present.kind == DIRECTORY)
+    if present.kind != DIRECTORY:
+        return True
+    # A directory is made with a mark, one that was there is opened: both get their permissions last.
+    sides = (one for one in (step.want, step.have) if one is not None and one.kind == DIRECTORY)
+    return not any(is_unfinished(present.mode) or _is_opened(present, one) for one in sides)
+
+
+def _is_opened(present: Entry, closed: Entry) -> bool:
+    """Tell whether a directory has its permissions, and perhaps what it takes to work in it."""
+    return not (present.mode ^ (closed.mode | present.mode & _OWNER)) & PERMISSION_BITS

@@ -14,7 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lastgood.model.checkpoint import Checkpoint, Kind
+    from lastgood.literals import Kind
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
     from lastgood.value import Text, Timestamp
 
@@ -82,7 +83,7 @@ class PruneReport(Value):
     waiting_bytes: int = 0
 
 
-class Sizes(Value):
+class StoreSizes(Value):
     """How many bytes checkpoints added to the store when they were saved, by workspace and session.
 
     ``deleted`` counts those that wait for the end of the grace time. ``store`` is what the store takes

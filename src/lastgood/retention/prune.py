@@ -15,7 +15,7 @@ from lastgood.retention.policy import (
     Decision,
     PrunePlan,
     PruneReport,
-    Sizes,
+    StoreSizes,
     decide,
     eviction,
     explicit_decisions,
@@ -183,7 +183,7 @@ def delete_unkept(context: Context, checkpoints: Sequence[Checkpoint]) -> tuple[
         return tuple(saving.catalogue.delete_unchanged(going, at=context.clock.now()))
 
 
-def sizes(context: Context) -> Sizes:
+def sizes(context: Context) -> StoreSizes:
     """Return how many bytes the checkpoints of each workspace and session added to the store."""
     workspaces: dict[str, int] = {}
     sessions: dict[str, int] = {}
@@ -197,7 +197,7 @@ def sizes(context: Context) -> Sizes:
         if manifest.session is not None:
             sessions[manifest.session] = sessions.get(manifest.session, 0) + added
     size = context.measure()
-    return Sizes(store=size.total, workspaces=workspaces, sessions=sessions, deleted=deleted, parts=size)
+    return StoreSizes(store=size.total, workspaces=workspaces, sessions=sessions, deleted=deleted, parts=size)
 
 
 def needed(context: Context, key: str) -> dict[str, str]:

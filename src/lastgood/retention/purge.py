@@ -10,6 +10,7 @@ from lastgood.catalogue import Query
 from lastgood.errors import Busy, Conflict, Damaged, Invalid, LastgoodError, NotFound
 from lastgood.model.checkpoint import TreeRef, decode, encode
 from lastgood.model.report import PurgedCheckpoint, PurgePlan, PurgeReport
+from lastgood.model.session import lists_in_parts
 from lastgood.model.tree import DIRECTORY, FILE, Gap, TreeId
 from lastgood.paths import join, printable, to_text, ways, within
 from lastgood.retention.policy import GRACE
@@ -306,6 +307,7 @@ def _reduced_copies(sweeping: SweepTransaction, plan: PurgePlan) -> list[tuple[M
                 state=state,
                 created_at=manifest.created_at,
                 conversation=None if spoken is None else TreeId(tree=bytes.fromhex(spoken.tree)),
+                progress={name: items.oid for name, items in lists_in_parts(manifest.progress).items()},
             )
             rows.append((manifest, commit.hex()))
         writer.publish(durable=True)

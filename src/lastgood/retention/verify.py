@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from lastgood.catalogue import WorkspaceRow
+from lastgood.catalogue import Query, WorkspaceRow
 from lastgood.conversation.reader import blobs
 from lastgood.errors import Damaged, LastgoodError, NoRoom, Unsafe, crowded
-from lastgood.model.checkpoint import decode
+from lastgood.model.checkpoint import AND, NOT_READ, NOT_READ_BACK, TreeRef, decode
 from lastgood.model.report import DamagedCheckpoint, VerifyReport
+from lastgood.model.session import lists_in_parts
 from lastgood.model.tree import DIRECTORY, TreeId, same_content
 from lastgood.paths import join, printable, to_text
 from lastgood.retention.sweep import ids_of, roots
-from lastgood.transaction import MaintenanceTransaction, RecoverTransaction
+from lastgood.root import is_folder
+from lastgood.snapshot import WorkspaceSnapshot
+from lastgood.transaction import MaintenanceTransaction, ReadTransaction, RecoverTransaction
 from lastgood.trees import Files, tree_of
 
 TYPE_CHECKING = False
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 # What damage to them is called; in the checkpoint's commit they bear the same names.
 CONVERSATION = b"conversation"
+PROGRESS = b"progress"
 STATE = b"state"
 # Of a directory: no name in it is lost, and none of those in it has lost anything.
 _SOUND: tuple[tuple[bytes, ...], tuple[Entry, ...]] = ((), ())
@@ -165,6 +169,44 @@ def repair(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
     return tuple(done)
 
 
+def store_parts(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
+    """Store lost parts of progress again that the progress in force still has (rule P8a)."""
+    context, engine = upkeep.context, upkeep.engine
+    with context.locks.share_store(wait=context.wait):
+        engine.refresh()
+        found = context.work.parts(_lost_parts(context))
+        if not found:
+            return ()
+        writer = engine.writer()
+        try:
+            for content in found.values():
+                writer.blob(content)
+            writer.publish()
+        except BaseException:
+            writer.abandon()
+            raise
+        engine.refresh()
+    return (f"{len(found)} part(s) of progress stored again, as the catalogue has them",)
+
+
+def _lost_parts(context: Context) -> set[bytes]:
+    """Return the blobs of progress that checkpoints need and nothing has any more."""
+    lists = {
+        items.oid
+        for one in context.catalogue.find(Query(deleted=True))
+        for items in lists_in_parts(one.manifest.progress).values()
+    }
+    folders = {entry.oid for tree in lists for entry in _listed(context, tree)}
+    return context.engine.missing({entry.oid for tree in folders for entry in _listed(context, tree)})
+
+
+def _listed(context: Context, tree: bytes) -> Sequence[Entry]:
+    try:
+        return context.engine.directory(TreeId(tree=tree))
+    except Damaged:
+        return ()
+
+
 def set_journal_aside(context: Context) -> tuple[str, ...]:
     """Set a damaged journal aside: what its restore was going to overwrite is in the newest guard.
 
@@ -209,6 +251,21 @@ def readopt(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
         *(f"{one.id} recovered" for one in adopted if one is not None),
         *upkeep.catalogue.mend(),
     )
+
+
+def find_place(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
+    """Find out where the workspace at hand stands, if that was lost: at the checkpoint whose files it has."""
+    context = upkeep.context
+    if context.catalogue.place_fault(context.key) != "lost" or not is_folder(context.root):
+        return ()
+    try:
+        with ReadTransaction(context) as reading, WorkspaceSnapshot(reading) as snapshot:
+            tree = snapshot.scan.result.tree
+            root = TreeRef(tree=tree.tree.hex(), modes=tree.modes.hex())
+            found = upkeep.catalogue.find_place(context.key, root=root)
+    except LastgoodError:  # a restore was interrupted, say; what counts meanwhile was told
+        return ()
+    return () if found is None else (f"the workspace stands at {found.short_id}, whose files it has",)
 
 
 def _adopt(upkeep: MaintenanceTransaction, manifest: Manifest, commit: str) -> Checkpoint | None:
@@ -285,7 +342,7 @@ class _Proof:
         if b"" in files:
             words = ["all of its files"]
         words += [to_text(name) for name in beside]
-        reason = f"{' and '.join(words)} cannot be read"
+        reason = AND.join(words) + NOT_READ
         return DamagedCheckpoint(id=checkpoint.id, files=files + beside, reason=reason)
 
     def _lost_beside(self, contents: CheckpointContents, manifest: Manifest) -> tuple[bytes, ...]:
@@ -296,6 +353,11 @@ class _Proof:
             held is not None and self._lost(held)
         ):
             lost.append(CONVERSATION)
+        lists = {name: items.oid for name, items in lists_in_parts(manifest.progress).items()}
+        for name in sorted({*lists, *contents.progress}):
+            tree = lists.get(name)
+            if tree is None or contents.progress.get(name) != tree or self._lost(TreeId(tree=tree)):
+                lost.append(PROGRESS + b"/" + name.encode("ascii", "replace"))
         wanted = {name: bytes.fromhex(oid) for name, oid in manifest.state.items()}
         gone = self._engine.missing(wanted.values()) | self._bad
         for name, oid in sorted(wanted.items()):
@@ -362,7 +424,7 @@ def _trials(context: Context, checkpoints: Sequence[Checkpoint], aside: Aside) -
         if wrong:
             failed.append(DamagedCheckpoint(id=checkpoint.id, files=files, reason=wrong))
         elif beside := _trial_beside(context, checkpoint, read=read):
-            reason = f"{' and '.join(map(to_text, beside))} could not be read back"
+            reason = AND.join(map(to_text, beside)) + NOT_READ_BACK
             failed.append(DamagedCheckpoint(id=checkpoint.id, files=beside, reason=reason))
     return failed
 
@@ -386,6 +448,13 @@ def _trial_beside(context: Context, checkpoint: Checkpoint, *, read: dict[bytes,
             wrong.append(CONVERSATION)
     except Damaged:
         wrong.append(CONVERSATION)
+    for name, items in lists_in_parts(manifest.progress).items():
+        try:
+            is_whole = items.is_as_counted()
+        except Damaged:
+            is_whole = False
+        if not is_whole:
+            wrong.append(PROGRESS + b"/" + name.encode("ascii"))
     for name, oid in sorted(manifest.state.items()):
         try:
             size_of(bytes.fromhex(oid))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final, TypeAlias
 
-    from lastgood.model.tree import GapReason
+    from lastgood.literals import GapReason
 
     # The whole mode, size, modification and change time in nanoseconds, inode.
     Evidence: TypeAlias = tuple[int, int, int, int, int]

@@ -57,7 +57,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lastgood.engine import ObjectWriter
-    from lastgood.model.tree import EntryKind, TreeId
+    from lastgood.literals import EntryKind
+    from lastgood.model.tree import TreeId
     from lastgood.scanner import Record, Row
     from lastgood.scanner.cache import CachedTree, Details
     from lastgood.scanner.read import Lister, Listing

@@ -8,7 +8,9 @@ from lastgood.catalogue import Query
 from lastgood.conversation import reader
 from lastgood.conversation.capture import GivenConversation
 from lastgood.errors import LastgoodError
+from lastgood.model.canonical import PATH
 from lastgood.model.run import LastConversation
+from lastgood.paths import to_text
 from lastgood.save import save
 from lastgood.transaction import Draft
 
@@ -17,29 +19,60 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lastgood.context import Context
-    from lastgood.model.checkpoint import Conversation
+    from lastgood.model.checkpoint import Checkpoint, Conversation
     from lastgood.model.session import Session
 
 # Guards of other sessions' restores may lie above the newest one that holds it.
 _LOOKED_AT = 20
+# How far back a restore may lie that brought a transcript back.
+_OPERATIONS = 100
 _PIECE = 1 << 20
 _HEAD_LINES = 20
 
 
 def last_conversation(context: Context, session: Session) -> LastConversation | None:
-    """Return what the checkpoints of a session hold of its conversation, and how its host goes on with it."""
-    if session.transcript is None:
+    """Return what is known of a session's conversation, and how its host goes on with it.
+
+    Where its own transcript is gone and a restore has brought it back as a copy, that is the one.
+    """
+    path = _path(session)
+    if path is None:
         return None
-    held, host = _held(context, session), session.transcript_host
-    name = session.transcript_session
+    newest = _holder(context, session)
+    held = None if newest is None else newest.manifest.conversation
+    host, name = session.transcript_host, session.transcript_session
     if name is None and held is not None:
-        host, name = held.form, reader.session_in(held.form, held.source or b"")
+        head = reader.first_line(context.engine, held.tree)
+        host, name = held.form, reader.session_in(held.form, held.source or b"", head=head)
+    readable = _is_readable(context, path)
+    known = readable and host is not None and name is not None
+    command = reader.resume_command(str(host), str(name)) if known else None
+    copy = None if readable else _copy(context, name)
+    if copy is not None:
+        path, command = copy
     return LastConversation(
-        messages=_messages(context, session, held),
-        transcript=session.transcript,
+        messages=_messages(context, path, held),
+        transcript=to_text(path),
         host=host,
-        resume_command=None if host is None or name is None else reader.resume_command(host, name),
+        resume_command=command,
+        readable=readable or copy is not None,
+        checkpoint=None if newest is None else newest.id,
     )
+
+
+def _copy(context: Context, name: str | None) -> tuple[bytes, str | None] | None:
+    """Return the newest copy of a transcript that a restore wrote and that is there, and how it goes on."""
+    for operation in context.catalogue.operations(context.key, limit=_OPERATIONS):
+        for part in operation.parts:
+            if part.scope != "conversation" or operation.undone or part.after.get("old") != name:
+                continue
+            host, session = str(part.after["form"]), str(part.after["session"])
+            if "taken" in part.after and _is_readable(context, taken := PATH.read(part.after["taken"])):
+                return taken, reader.resume_command(host, session)
+            path = PATH.read(part.after["transcript"])
+            if _is_readable(context, path):
+                return path, reader.resume_command(host, session, copy=path)
+    return None
 
 
 def keep_rest(context: Context, session: Session) -> None:
@@ -65,22 +98,30 @@ def keep_rest(context: Context, session: Session) -> None:
 def has_rest(context: Context, session: Session) -> bool:
     """Tell whether more was said than the checkpoints of a session hold; False if that cannot be read."""
     path = _path(session)
+    newest = _holder(context, session)
+    return path is not None and _goes_on(
+        context, path, None if newest is None else newest.manifest.conversation
+    )
+
+
+def _goes_on(context: Context, path: bytes, held: Conversation | None) -> bool:
     try:
-        return path is not None and _size(context, path) != _held_size(context, session)
+        return _size(context, path) != (0 if held is None else held.size)
     except LastgoodError:
         return False
 
 
-def _messages(context: Context, session: Session, held: Conversation | None) -> int:
-    """Return how many messages were said: as its file has them, else as a checkpoint holds them."""
+def _messages(context: Context, path: bytes, held: Conversation | None) -> int:
+    """Return how many messages were said: as a file has them, else as a checkpoint holds them."""
     kept = 0 if held is None else held.messages
-    path = _path(session)
-    if path is None or not has_rest(context, session):
+    if not _goes_on(context, path, held):
         return kept
     try:
         lines = _whole_lines(context, path)
         head = list(islice(lines, _HEAD_LINES))
         form = reader.form_of([reader.parsed(line) for line in head])
+        if held is not None and form == "lines" != held.form:  # a file that its host has to take in first
+            return kept
         return sum(reader.is_message(form, line) for line in chain(head, lines))
     except LastgoodError:
         return kept
@@ -108,13 +149,18 @@ def _size(context: Context, path: bytes) -> int:
         file.close()
 
 
-def _held_size(context: Context, session: Session) -> int:
-    held = _held(context, session)
-    return 0 if held is None else held.size
+def _is_readable(context: Context, path: bytes) -> bool:
+    """Tell whether a host would still find what it wrote down."""
+    try:
+        return _size(context, path) >= 0
+    except LastgoodError:
+        return False
 
 
-def _held(context: Context, session: Session) -> Conversation | None:
-    """Return the conversation in the newest checkpoint of a session that holds it."""
-    found = context.catalogue.find(Query(workspace_key=context.key, session=session.id, limit=_LOOKED_AT))
-    held = (one.manifest.conversation for one in found)
-    return next((one for one in held if one is not None and one.source == _path(session)), None)
+def _holder(context: Context, session: Session) -> Checkpoint | None:
+    """Return the newest checkpoint of a session that holds its conversation."""
+    path = _path(session)
+    for one in context.catalogue.find(Query(workspace_key=context.key, session=session.id, limit=_LOOKED_AT)):
+        if one.manifest.conversation is not None and one.manifest.conversation.source == path:
+            return one
+    return None

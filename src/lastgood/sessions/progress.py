@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lastgood.context import Context, SessionTransaction
+    from lastgood.literals import EffectState, TaskState
     from lastgood.model.checkpoint import Checkpoint, SaveReport
     from lastgood.model.operation import Operation
-    from lastgood.model.session import Effect, EffectState, Progress, Session, TaskState
+    from lastgood.model.session import Effect, Progress, Session
 
     Change = Callable[[Progress], Progress]
     Steps = Callable[[Progress], Sequence[Effect]]
@@ -111,7 +112,9 @@ def start_task(
     return place.report(after, task=id, saved=saved, unknown=tuple(unknown))
 
 
-def end_task(context: Context, id: str, *, state: TaskState, reason: str = "") -> ProgressReport:
+def end_task(
+    context: Context, id: str, *, state: TaskState, reason: str = "", replaces: Checkpoint | None = None
+) -> ProgressReport:
     """End a task that runs, and make its checkpoint; said again, it is made if it was not."""
     reason = tasks.check_text(reason, what="the reason")
     place = ProgressOwner(context)
@@ -123,7 +126,8 @@ def end_task(context: Context, id: str, *, state: TaskState, reason: str = "") -
         return tasks.end_task(found, id, state=state, at=now)
 
     _, after = place.change(change, steps=lambda _: _ended(place, id, state=_OUTCOMES[state]))
-    return place.report(after, task=id, saved=_kept(place, after, id, state=state, reason=reason))
+    saved = _kept(place, after, id, state=state, reason=reason, replaces=replaces)
+    return place.report(after, task=id, saved=saved)
 
 
 def _ended(place: ProgressOwner, id: str, *, state: EffectState) -> list[Effect]:
@@ -134,7 +138,13 @@ def _ended(place: ProgressOwner, id: str, *, state: EffectState) -> list[Effect]
 
 
 def _kept(
-    place: ProgressOwner, progress: Progress, id: str, *, state: TaskState, reason: str
+    place: ProgressOwner,
+    progress: Progress,
+    id: str,
+    *,
+    state: TaskState,
+    reason: str,
+    replaces: Checkpoint | None,
 ) -> SaveReport | None:
     """Make the checkpoint of a task's end, unless it was made when this was said before."""
     if state == "skipped":
@@ -142,10 +152,11 @@ def _kept(
     task = tasks.task(progress, id)
     query = Query(workspace_key=place.context.key, session=place.id, task=id, moment="after", limit=1)
     for one in place.context.catalogue.find(query):
-        if one.session == place.id and tasks.task(one.manifest.progress, id) == task:
+        if one.session == place.id and tasks.told_of(one.manifest.progress, id) == task:
             return None
     if state == "done":
-        return mark(place.context, "task", message=f"Completed task {id}", task=id, moment="after")
+        message = f"Completed task {id}"
+        return mark(place.context, "task", message=message, task=id, moment="after", replaces=replaces)
     message = f"Task {id} failed" + (f": {reason}" if reason else "")
     return mark(place.context, "error", message=message, task=id, moment="after")
 
@@ -290,13 +301,22 @@ def last_step(context: Context, name: str, *, task: str | None) -> Effect | None
 
 def is_taken_back(context: Context, step: Effect) -> bool:
     """Tell whether files were taken back since a step to where they were before it."""
-    for one in context.catalogue.operations(context.key):
-        if one.type != "restore" or one.undone or not one.steps or not _is_later(context, one, step):
-            continue
+    return taken_back_to(context, step, restores=restores(context)) is not None
+
+
+def restores(context: Context) -> Sequence[Operation]:
+    """Return the restores of files that hold, newest first."""
+    known = context.catalogue.operations(context.key)
+    return [one for one in known if one.type == "restore" and not one.undone and one.steps]
+
+
+def taken_back_to(context: Context, step: Effect, *, restores: Sequence[Operation]) -> Checkpoint | None:
+    """Return where the newest of some restores led that went to before a step; None if none did."""
+    for one in restores:
         target = None if one.target is None else context.catalogue.get(one.target)
-        if target is not None and target.sequence <= step.after:
-            return True
-    return False
+        if target is not None and target.sequence <= step.after and _is_later(context, one, step):
+            return target
+    return None
 
 
 def _is_later(context: Context, operation: Operation, step: Effect) -> bool:
@@ -341,7 +361,7 @@ def begin(context: Context, id: str, *, irreversible: bool, start: str | None) -
     return Begun(report=place.report(after, task=id), effect=begun[0])
 
 
-def done(context: Context, id: str) -> ProgressReport:
+def done(context: Context, id: str, *, replaces: Checkpoint | None = None) -> ProgressReport:
     """Record that a task is done, with the step of its attempt, and make its checkpoint."""
     place = ProgressOwner(context)
     now = context.clock.now()
@@ -351,7 +371,7 @@ def done(context: Context, id: str) -> ProgressReport:
             lambda found: tasks.end(found, id, state="done", at=now),
             steps=lambda _: _ended_attempt(context, id, state="done"),
         )
-    return end_task(context, id, state="done")
+    return end_task(context, id, state="done", replaces=replaces)
 
 
 def failed(context: Context, id: str, *, state: EffectState) -> ProgressReport:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from lastgood import tasks
 from lastgood.catalogue import Query
-from lastgood.sessions.progress import is_taken_back
+from lastgood.errors import Damaged
+from lastgood.sessions.progress import restores, taken_back_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.operation import Operation
     from lastgood.model.session import Effect, Session
 
 _PAGE = 32
@@ -29,21 +31,82 @@ def rollback_target(context: Context, session: Session) -> Checkpoint | None:
     """Return the checkpoint before what a session left unfinished, by what is recorded of it.
 
     That is before the task under way, or the one whose failure ended the run, and nothing else was under
-    way; between tasks where the last one that was done ended; without tasks before the open turn. The
-    newest one of the session that passed its check takes its place if it is newer. Else it is the first one.
+    way; where no task is, the end of the last task or turn, or what was saved before the open turn. The
+    newest one of the session that passed its check, along the history from `@`, takes its place if it is
+    newer. Else it is the first one.
     """
     own = Query(workspace_key=session.workspace_key, session=session.id, complete=True, guards=False)
-    good = _sound(context, own.replace(good=True))
-    steps = context.work.effects(session.workspace_key, session=session.id)
-    left = [one for one in steps if not is_taken_back(context, one)]
-    begun = tasks.unfinished_attempt(context.work.progress(session.id), left)
+    good = _good(context, session.workspace_key, own)
+    begun = tasks.unfinished_attempt(context.work.progress(session.id), _steps(context, session))
     if begun is not None:
         return _newer(_before(context, begun), good)
-    done = _sound(context, own.replace(kind="task", moment="after"))
-    turn = _sound(context, own.replace(kind="turn"))
-    if turn is not None and turn.manifest.moment == "before":
-        return _newer(turn, good)
-    return _newer(done, good) or _first(context, own)
+    return _newer(_last_end(context, session.workspace_key, own), good) or _first(context, own)
+
+
+def passed_over(context: Context, session: Session, target: Checkpoint) -> tuple[Checkpoint, ...]:
+    """Return the checkpoints after a rollback's target that it cannot lead to, as their files are damaged."""
+    own = Query(workspace_key=session.workspace_key, session=session.id, complete=True, guards=False)
+    hit = [one for one in context.catalogue.find(own.replace(brief=True)) if not one.files_sound]
+    newer = [one.id for one in hit if one.sequence > target.sequence]
+    if not newer:
+        return ()
+    begun = tasks.unfinished_attempt(context.work.progress(session.id), _steps(context, session))
+    found = (context.catalogue.get(id) for id in newer)
+    return tuple(
+        one
+        for one in found
+        if one is not None and _is_idle(one) and (begun is None or one.sequence <= begun.after)
+    )
+
+
+def _steps(context: Context, session: Session) -> Sequence[Effect]:
+    """Return the steps that count: one that all files were taken back from begins where that led.
+
+    If it is the last of its name; what an earlier one did has gone.
+    """
+    found = context.work.effects(session.workspace_key, session=session.id)
+    known = restores(context)
+    whole = _in_force(context, session.workspace_key, known)
+    last = {(step.task, step.name): step.id for step in found}
+    steps = []
+    for step in found:
+        # Steps of older releases do not tell where the workspace stood, nor do their restores.
+        back = taken_back_to(context, step, restores=known if step.stood is None else whole)
+        if back is None:
+            steps.append(step)
+        elif last[step.task, step.name] == step.id:
+            steps.append(step.replace(stood=back.id, after=back.sequence))
+    return steps
+
+
+def _good(context: Context, key: str, own: Query) -> Checkpoint | None:
+    """Return the newest one that passed its check, of those along the history from `@`."""
+    good = {one.id: one for one in context.catalogue.find(own.replace(good=True, brief=True))}
+    line = (good.get(facts.id) for facts in (context.catalogue.history(key) if good else ()))
+    return next((one for one in line if one is not None and one.files_sound), None)
+
+
+def _in_force(context: Context, key: str, known: Sequence[Operation]) -> Sequence[Operation]:
+    """Return the restores that the present files come of: the newest whole one, and those of its target."""
+    found: list[Operation] = []
+    line: dict[str, int] = {}  # the sequence of each checkpoint that they come of
+    for one in known:
+        if one.stands is None or one.target is None:
+            continue
+        guard = None if one.guard is None else context.catalogue.get(one.guard)
+        if found and (one.target not in line or guard is None or max(line.values()) < guard.sequence):
+            continue
+        found.append(one)
+        line = {facts.id: facts.sequence for facts in context.catalogue.history(key, start=one.target)}
+    return found
+
+
+def _last_end(context: Context, key: str, own: Query) -> Checkpoint | None:
+    """Return the nearest checkpoint at the end of a task, or between turns, along the history from `@`."""
+    brief = own.replace(brief=True)
+    ends = (brief.replace(kind="task", moment="after"), brief.replace(kind="turn"))
+    ids = {one.id for query in ends for one in context.catalogue.find(query)}
+    return _nearest_ground(context, key, among=ids) if ids else None
 
 
 def _before(context: Context, begun: Effect) -> Checkpoint | None:
@@ -53,8 +116,14 @@ def _before(context: Context, begun: Effect) -> Checkpoint | None:
     """
     if begun.stood is None or context.catalogue.get(begun.stood) is None:
         return _newest_ground(context, begun)
-    for facts in context.catalogue.history(begun.workspace_key, start=begun.stood):
-        one = context.catalogue.get(facts.id)
+    return _nearest_ground(context, begun.workspace_key, start=begun.stood)
+
+
+def _nearest_ground(
+    context: Context, key: str, *, start: str | None = None, among: Collection[str] | None = None
+) -> Checkpoint | None:
+    for facts in context.catalogue.history(key, start=start):
+        one = context.catalogue.get(facts.id) if among is None or facts.id in among else None
         if one is not None and _is_ground(context, one):
             return one
     return None
@@ -73,22 +142,24 @@ def _newest_ground(context: Context, begun: Effect) -> Checkpoint | None:
 
 def _is_ground(context: Context, one: Checkpoint) -> bool:
     """Tell whether a checkpoint was made while no task was under way, and not of what an attempt had left."""
-    if one.damaged is not None or one.kind in _LEFTOVERS or one.manifest.progress.count("running"):
+    if not one.files_sound or not _is_idle(one):
         return False
     if one.kind != "session-end" or one.session is None:
         return True
     steps = context.work.effects(one.manifest.workspace_key, session=one.session)
     begun = [step for step in steps if step.after < one.sequence]
-    return tasks.unfinished_attempt(one.manifest.progress, begun) is None
+    try:
+        return tasks.unfinished_attempt(one.manifest.progress, begun) is None
+    except Damaged:  # its tasks are lost, so nobody can tell
+        return False
 
 
-def _sound(context: Context, query: Query) -> Checkpoint | None:
-    found = context.catalogue.find(query.replace(limit=_PAGE))
-    return next((one for one in found if one.damaged is None), None)
+def _is_idle(one: Checkpoint) -> bool:
+    return one.kind not in _LEFTOVERS and not one.manifest.progress.count("running")
 
 
 def _first(context: Context, query: Query) -> Checkpoint | None:
-    found = [one for one in context.catalogue.find(query) if one.damaged is None]
+    found = [one for one in context.catalogue.find(query) if one.files_sound]
     return found[-1] if found else None
 
 

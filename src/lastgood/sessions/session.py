@@ -9,6 +9,7 @@ from lastgood.lease import (
     current_session,
     is_callers,
     is_unattended,
+    last_sign,
     placed,
     report_on,
     session_of,
@@ -22,6 +23,7 @@ from lastgood.model.canonical import iso
 from lastgood.model.report import SessionEnded, SessionStarted
 from lastgood.model.session import Effect, Session
 from lastgood.paths import printable
+from lastgood.quantities import span
 from lastgood.save import mark
 from lastgood.tasks import registered
 
@@ -30,32 +32,46 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lastgood.context import Context, SessionTransaction
+    from lastgood.literals import EffectState
     from lastgood.model.checkpoint import SaveReport
     from lastgood.model.run import PlannedRun, WorkPlan
-    from lastgood.model.session import EffectState, Owner, Progress, SessionReport
+    from lastgood.model.session import Owner, Progress, SessionReport
 
 
 # --- Who holds a workspace, since when, and what ends that, in words for whoever is refused (rule P1) ---
 
 
-def holder(session: Session) -> str:
-    """Return who holds a session, and since when."""
+def holding(context: Context, session: Session) -> str:
+    """Return who holds a session, and since when; or that it is no process that is known."""
+    if session.owner.pid is None:
+        age = max(0, context.clock.now() - last_sign(context, report_on(context, session)))
+        who = "no process is known to hold it" if is_unattended(context, session) else "a process is at it"
+        return f"{who}; last sign of life {span(age / 1e9)} ago"
+    return f"it is held by {_holder(session)}"
+
+
+def _holder(session: Session) -> str:
     owner, since = session.owner, f"since {iso(session.started_at)}"
     host, beat = printable(owner.host), f"last heartbeat {iso(session.heartbeat_at)}"
-    if owner.pid is None:
-        return f"no process named on {host}, {since}, {beat}"
     return f"process {owner.pid} ({printable(owner.command or '?')}) on {host}, {since}, {beat}"
+
+
+def ways_on(context: Context, session: Session) -> str:
+    """Return what can be done about a session that nobody is proven to be at."""
+    words = _command(context, session)
+    way = f"lastgood {words}" if words else f"export LASTGOOD_SESSION={session.id}"
+    return f"go on with it: {way}\nor give it up: lastgood recover {session.id} --fresh"
 
 
 def way_to_end(context: Context, session: Session) -> str:
     """Return what ends a session that lives; a runner that is seen ends its own, with its task.
 
-    One that nobody is proven to be at is to be looked at first.
+    One that nobody is proven to be at is gone on with, or given up.
     """
     if _is_run_in_sight(context, session):
         return f"ask it to end: kill {session.owner.pid}"
     if is_unattended(context, session):
-        return f"nobody is proven to be at it; see where it stands: lastgood recover {session.id} --review"
+        return ways_on(context, session)
     return f"end it: lastgood session end {session.id}"
 
 
@@ -72,19 +88,22 @@ def exclusive_conflict(context: Context, session: Session, *, by: Owner) -> Conf
         first = f"wait until its plan is carried out\nor {way_to_end(context, session)}"
     elif is_unattended(context, session):
         first = f"{first}\nor, if nobody is at it any more: lastgood recover {session.id}"
+    whose = f"; {holding(context, session)}" if session.owner.pid is None else f" of {_holder(session)}"
     return _conflict(
         session,
-        f"a session is already active: {session.id} of {holder(session)}",
+        f"a session is already active: {session.id}{whose}",
         hint=f"{first}\nor take over: lastgood session start --force",
     )
 
 
 def living_conflict(context: Context, session: Session, *, doing: str) -> Conflict:
     """Return the refusal of what cannot be done beside a session that lives; ``doing`` says what it does."""
+    way = way_to_end(context, session)
+    alone = session.owner.pid is None and is_unattended(context, session)
     return _conflict(
         session,
-        f"session {session.id} {doing}: it is held by {holder(session)}",
-        hint=f"wait until it has ended\nor {way_to_end(context, session)}",
+        f"session {session.id} {doing}: {holding(context, session)}",
+        hint=way if alone else f"wait until it has ended\nor {way}",
     )
 
 
@@ -95,15 +114,20 @@ def refuse_run(context: Context, session: Session) -> None:
     """
     if session.state != "active" or not _is_run_in_sight(context, session):
         return
-    from shlex import join
-
-    words = printable(join(report_on(context, session).words))
+    words = _command(context, session)
     later = f"\nand go on with it later: lastgood {words}" if words else ""
     raise _conflict(
         session,
-        f"session {session.id} is a run under way, held by {holder(session)}",
+        f"session {session.id} is a run under way, held by {_holder(session)}",
         hint=f"{way_to_end(context, session)}{later}",
     )
+
+
+def _command(context: Context, session: Session) -> str:
+    """Return what carries out the run of a session, after `lastgood`; empty for other work."""
+    from shlex import join  # lazily: only what is refused pays for it
+
+    return printable(join(report_on(context, session).words))
 
 
 def _is_run_in_sight(context: Context, session: Session) -> bool:

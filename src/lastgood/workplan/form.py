@@ -584,6 +584,9 @@ def checked_plan(plan: WorkPlan) -> WorkPlan:
     return found.replace(source=plan.source, command=plan.command)
 
 
+_HOW = "a plan is YAML or JSON; all keys: lastgood run --schema"
+
+
 def invalid_plan(faults: Sequence[Fault], *, where: str, places: Places) -> Invalid:
     """Return the error that tells what is wrong with a plan, each fault with its place."""
     faults = sorted(faults, key=lambda fault: _place(fault.path, places) or (0, 0))
@@ -591,7 +594,7 @@ def invalid_plan(faults: Sequence[Fault], *, where: str, places: Places) -> Inva
     records = [_fault_record(fault, places) for fault in faults]
     details: dict[str, object] = {"source": where, **records[0], "faults": records}
     if len(told) == 1:
-        return Invalid(told[0], hint=faults[0].hint or "all keys: lastgood run --schema", details=details)
+        return Invalid(told[0], hint=faults[0].hint or _HOW, details=details)
     lines = [f"{printable(where)} has {len(told)} faults{' or more' if len(told) == FAULTS_LIMIT else ''}"]
     lines += [
         f"{text} ({fault.hint})" if fault.hint else text
@@ -599,7 +602,7 @@ def invalid_plan(faults: Sequence[Fault], *, where: str, places: Places) -> Inva
     ]
     if len(told) > _SHOWN_FAULTS:
         lines.append(f"and {len(told) - _SHOWN_FAULTS} more")
-    return Invalid("\n".join(lines), hint="all keys: lastgood run --schema", details=details)
+    return Invalid("\n".join(lines), hint=_HOW, details=details)
 
 
 def broken_plan(says: str, *, hint: str, where: str, place: tuple[int, int] | None) -> Invalid:

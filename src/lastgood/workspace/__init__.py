@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from _thread import _count
+from _warnings import warn  # as `warnings` has it, which no command loads
 
 from lastgood.configuration import read_settings
 from lastgood.context import Context, Writers
@@ -39,18 +41,18 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectWriter
     from lastgood.errors import Invalid
     from lastgood.host import Clock, Processes, Reserve, ScanRequest
+    from lastgood.literals import Durability, Maintenance
+    from lastgood.model.calls import Observer
     from lastgood.model.checkpoint import HealthNote
-    from lastgood.model.operation import Observer
     from lastgood.model.report import StoreSize
     from lastgood.scanner.remote import RemoteScanner
     from lastgood.scanner.scan import WorkspaceScanner
-    from lastgood.settings import Durability, Settings
+    from lastgood.settings import Settings
     from lastgood.workspace.api import Workspace
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.opened import OpenWorkspace
     from lastgood.worktree import Applier, ProjectGit, Scan, TextMerger, Transcripts
 
-    Maintenance = Literal["background", "off"]
     Opened = TypeVar("Opened", bound=OpenWorkspace)
     # The settings that count, and what is wrong with files of them.
     Configured = tuple[Settings, tuple[Invalid, ...]]
@@ -319,6 +321,9 @@ def _opened(directory: bytes, *, clock: Clock, purpose: Purpose) -> Store:
 class WorkspaceState:
     """What all objects of one open workspace share: its context, and what that is made of."""
 
+    # The process that has to close it; 0 before it is open, and once it is closed.
+    _opened_by = 0
+
     def __init__(
         self,
         opened: Store,
@@ -330,6 +335,7 @@ class WorkspaceState:
         maintenance: Maintenance,
         passing: bool,
     ) -> None:
+        self.environment = environment
         self._session = environment.get(SESSION_VARIABLE) or None
         self._passing = passing
         self._search_path = programs(environment, to_text(root))
@@ -343,9 +349,26 @@ class WorkspaceState:
         self.rescued = opened.rescued
         self.observers: list[Observer] = []
         self.context = self.recompose()
+        self._opened_by = os.getpid()
+        self.log("opened %s, with the store %s", to_text(root), to_text(opened.directory), detail=True)
+
+    def log(self, message: str, *words: object, detail: bool = False) -> None:
+        """Log what a user may want to know (INFO), or a ``detail`` (DEBUG), where anybody can listen."""
+        if "logging" in sys.modules:
+            from lastgood.log import logger
+
+            (logger.debug if detail else logger.info)(message, *words)
+
+    def __del__(self) -> None:
+        if self._opened_by == os.getpid():
+            place = printable(to_text(self._root))
+            warn(f"a workspace was not closed: {place}", ResourceWarning)
 
     def release(self) -> None:
         """Let go of the store; harmless when repeated."""
+        if self._opened_by:
+            self._opened_by = 0
+            self.log("closed %s", to_text(self._root), detail=True)
         if self._scanner is not None:
             self._scanner.close()
         self._ledgers.close()
@@ -484,7 +507,13 @@ def _root(
     if purpose != "make" or not os.path.isdir(root):
         root = place_of(root, wanted, environment, known=known)
     if is_folder(to_bytes(root)) or not known(root):
-        admit(root, environment, allow_root=allow_root)
+
+        def below() -> Sequence[HealthNote]:
+            from lastgood.lease import gone_below  # lazily: only a folder that is refused pays for it
+
+            return gone_below(catalogue, root, machine=opened.place(catalogue, to_bytes(root)).machine)
+
+        admit(root, environment, allow_root=allow_root, gone_below=below)
     _apart(root, opened)
     return root
 

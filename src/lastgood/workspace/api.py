@@ -11,12 +11,14 @@ from lastgood.workspace.restore import Recovers, Restores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Self
 
     from lastgood.ledger import Ledger
-    from lastgood.model.activity import Activity, Period
-    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.literals import Choice, EffectState, Period
+    from lastgood.model.activity import Activity
+    from lastgood.model.calls import OutputReader, RunObserver
+    from lastgood.model.checkpoint import Checkpoint, Ref
     from lastgood.model.exchange import ExportReport, ImportReport
     from lastgood.model.report import (
         DeleteReport,
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
         VerifyReport,
         WorkspaceSummary,
     )
-    from lastgood.model.run import Choice, RunObserver, RunReport, WorkPlan
-    from lastgood.model.session import Effect, EffectState, Progress, SessionReport, Task
-    from lastgood.retention.policy import PrunePlan, PruneReport, Sizes
+    from lastgood.model.run import RunReport, WorkPlan
+    from lastgood.model.session import Effect, Progress, SessionReport, Task
+    from lastgood.retention.policy import PrunePlan, PruneReport, StoreSizes
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.session import OpenSession
 
@@ -43,6 +45,22 @@ class Workspace(Restores, Recovers):
 
     Made by `lastgood.open`; a context manager. One instance may be used by several threads. Failures
     are the exceptions of `lastgood.errors`.
+
+    - Every day: ``save``, ``list``, ``diff``, ``restore``, ``rewind``, ``undo``, ``redo``, ``status``.
+    - What a checkpoint holds: ``get``, ``entries``, ``read``, ``log``, ``conversation``, ``transcript``,
+      ``previous``, ``stands_at``, ``operations``.
+    - Looking before restoring: ``plan_restore``, ``plan_rewind``, ``rewind_target``, ``preview``, ``apply``.
+    - What is good, and kept: ``check``, ``name``, ``pin``, ``unpin``, ``delete``, ``verify``.
+    - Runs of work: ``session``, ``run``, ``recover``, ``sessions``, ``get_session``, ``progress``, ``tasks``,
+      ``steps``, ``report``, ``report_page``.
+    - For programs that record work in several processes: ``session_start``, ``session_end``,
+      ``session_break_off``, ``session_heartbeat``, ``within``, ``progress_set``, ``progress_report``,
+      ``task_start``, ``task_done``, ``task_fail``, ``task_skip``, ``feature_start``, ``feature_done``,
+      ``sprint_start``, ``sprint_done``, ``step_start``, ``step_end``, ``last_step``.
+    - The store: ``plan_prune``, ``prune``, ``delete_unkept``, ``plan_purge``, ``purge``, ``store_sizes``,
+      ``maintain``, ``examine``, ``export``, ``import_file``, ``workspaces``, ``attach``, ``plan_forget``,
+      ``forget``, ``ledger``.
+    - Itself: ``path``, ``store``, ``settings``, ``remarks``, ``subscribe``, ``close``.
 
     >>> with lastgood.open(project, store=store) as workspace:
     ...     before = workspace.save("before the refactor").checkpoint
@@ -185,7 +203,7 @@ class Workspace(Restores, Recovers):
 
     def tasks(self) -> tuple[Task, ...]:
         """Return the tasks, in the order in which they were first named."""
-        return self.progress().tasks
+        return tuple(self.progress().tasks)
 
     def task_start(self, id: str, *, risky: bool = False, irreversible: bool = False) -> ProgressReport:
         """Start a task; before a risky or irreversible one a checkpoint is made."""
@@ -292,7 +310,7 @@ class Workspace(Restores, Recovers):
         expect(task, str, type(None), what="the task")
         return progress.start_step(self._context, name, task=task, irreversible=irreversible)
 
-    def step_found(self, name: str, *, task: str | None = None) -> Effect | None:
+    def last_step(self, name: str, *, task: str | None = None) -> Effect | None:
         """Return the last step of a name in the session at hand; None if it never started.
 
         One does not count that a restore has taken back since, unless it is irreversible.
@@ -326,7 +344,7 @@ class Workspace(Restores, Recovers):
         done: Sequence[str] = (),
         transcript: PathLike | None = None,
         observer: RunObserver | None = None,
-        output: Callable[[bytes], object] | None = None,
+        output: OutputReader | None = None,
     ) -> RunReport:
         """Carry out a plan of tasks in a session of its own, or go on with its run that did not finish.
 
@@ -362,32 +380,32 @@ class Workspace(Restores, Recovers):
 
     # --- What is kept, for how long, and whether it is sound ---
 
-    def delete(self, *refs: str) -> DeleteReport:
+    def delete(self, *refs: Ref) -> DeleteReport:
         """Remove checkpoints; their bytes stay for a day, so that it can be undone."""
         from lastgood.retention.prune import delete
 
         return self._told("deleted", lambda: delete(self._context, [self._view.resolve(ref) for ref in refs]))
 
-    def pin(self, ref: str) -> Checkpoint:
+    def pin(self, ref: Ref) -> Checkpoint:
         """Keep a checkpoint for ever."""
         from lastgood.retention.prune import pin
 
         return pin(self._context, self._view.resolve(ref), pinned=True)
 
-    def unpin(self, ref: str) -> Checkpoint:
+    def unpin(self, ref: Ref) -> Checkpoint:
         """Keep a checkpoint no longer than others."""
         from lastgood.retention.prune import pin
 
         return pin(self._context, self._view.resolve(ref), pinned=False)
 
-    def name(self, ref: str, name: str) -> Checkpoint:
+    def name(self, ref: Ref, name: str) -> Checkpoint:
         """Name a checkpoint; of several that bear one name the newest counts."""
         from lastgood.retention.prune import rename
 
         expect(name, str, what="the name")
         return rename(self._context, self._view.resolve(ref), name=name)
 
-    def verify(self, ref: str | None = None, *, deep: bool = False, repair: bool = False) -> VerifyReport:
+    def verify(self, ref: Ref | None = None, *, deep: bool = False, repair: bool = False) -> VerifyReport:
         """Prove that what is kept can be had back; ``deep`` restores each checkpoint aside.
 
         ``repair`` mends what can be mended and sets damage aside; nothing good is removed.
@@ -461,7 +479,7 @@ class Workspace(Restores, Recovers):
             interrupted=lambda: bool(self._interrupted()),
         )
 
-    def let_go(self, *refs: str) -> tuple[str, ...]:
+    def delete_unkept(self, *refs: Ref) -> tuple[str, ...]:
         """Let go what a policy of your own does not keep, and return the ids of what went.
 
         What is named, pinned, a feature or needed by an operation stays. `undo` does not take it back.
@@ -470,7 +488,7 @@ class Workspace(Restores, Recovers):
 
         return delete_unkept(self._context, [self._view.resolve(ref) for ref in refs])
 
-    def sizes(self) -> Sizes:
+    def store_sizes(self) -> StoreSizes:
         """Return how many bytes each workspace and session added to the store."""
         from lastgood.retention.prune import sizes
 
@@ -521,7 +539,7 @@ class Workspace(Restores, Recovers):
     def export(
         self,
         file: PathLike,
-        *refs: str,
+        *refs: Ref,
         private: bool = False,
         conversation: bool = True,
         exact: bool = False,

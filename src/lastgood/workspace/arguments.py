@@ -13,34 +13,14 @@ from lastgood.paths import printable, to_text, within
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import TypedDict
 
-    from lastgood.model.checkpoint import Kind
+    from lastgood.model.checkpoint import HealthNote
     from lastgood.settings import Settings
     from lastgood.transaction import Draft
 
-    PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
-
-if TYPE_CHECKING:
-
-    class SaveOptions(TypedDict, total=False):
-        """What may be said about a checkpoint beside its message."""
-
-        name: str | None
-        kind: Kind
-        metadata: Mapping[str, str] | None
-        allow_empty: bool
-        budget: float | None
-        pin: bool
-        actor: Actor | None
-        task: str | None
-        tokens: int | None
-        check: str | Sequence[str] | None
-        check_timeout: float | None
-        messages: Iterable[Mapping[str, object]] | None
-        transcript: PathLike | None
-
+# How a path may be given.
+PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 _ACTORS = ("agent", "tool", "person", "lastgood", "unknown")
 
@@ -344,8 +324,14 @@ def _upwards(folder: str) -> list[str]:
     return chain
 
 
-def admit(root: str, environment: Mapping[str, str], *, allow_root: bool) -> None:
-    """Refuse a folder that cannot or should not be a workspace (rule S11).
+def admit(
+    root: str,
+    environment: Mapping[str, str],
+    *,
+    allow_root: bool,
+    gone_below: Callable[[], Sequence[HealthNote]] = tuple,
+) -> None:
+    """Refuse a folder that cannot or should not be a workspace (rule S11), and name what is gone in it.
 
     Raises `NotFound` if it is missing, `Unsafe` if it is no folder, not readable, or too large a
     place to be a project.
@@ -379,7 +365,10 @@ def admit(root: str, environment: Mapping[str, str], *, allow_root: bool) -> Non
     if reason is not None:
         raise Unsafe(
             f"{shown} is refused as a workspace: {reason}",
-            hint="name a project folder: -C DIR\nor, if it is really meant: --allow-root",
+            hint="".join(f"{one.message}\n{one.hint}\n" for one in gone_below())
+            + "name a project folder: -C DIR"
+            "\nthose that have checkpoints, gone ones too: lastgood workspace list"
+            "\nor, if it is really meant: lastgood status --allow-root",
         )
 
 

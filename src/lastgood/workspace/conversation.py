@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def given_conversation(
-    messages: Iterable[Mapping[str, object]] | None, transcript: PathLike | None
+    messages: Iterable[Mapping[str, object]] | None, transcript: PathLike | None, *, alone: bool
 ) -> GivenConversation | None:
     """Return what to capture; None if neither is given, `Usage` for both, or for what is no message."""
     if messages is not None and transcript is not None:
         raise Usage("messages and a transcript are given", hint="give one of them")
     if transcript is not None:
         # The folder of a link is not the one that the host writes to; where the link leads is.
-        return GivenConversation(transcript=os.path.abspath(plain(transcript)))
-    return None if messages is None else GivenConversation(messages=_lines(messages))
+        return GivenConversation(transcript=os.path.abspath(plain(transcript)), alone=alone)
+    return None if messages is None else GivenConversation(messages=_lines(messages), alone=alone)
 
 
 def _lines(messages: Iterable[Mapping[str, object]]) -> bytes:

@@ -15,7 +15,7 @@ from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.settings import Durability
+    from lastgood.literals import Durability
 
 
 # --- What a process of its own that does maintenance is told of the settings of whoever started it ---

@@ -9,7 +9,7 @@ from _thread import _count
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, LastgoodError, NotFound, Usage, crowded
 from lastgood.model.checkpoint import KINDS
-from lastgood.paths import printable
+from lastgood.paths import printable, to_text
 from lastgood.workspace.arguments import check_budget, check_count, check_draft, expect, inside, pairs, scope
 
 TYPE_CHECKING = False
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.conversation.capture import GivenConversation
+    from lastgood.literals import Direction, EventType, Kind, Moment
+    from lastgood.model.calls import Observer
     from lastgood.model.checkpoint import (
         Actor,
         CheckOrder,
         Checkpoint,
         CheckReport,
         HealthNote,
-        Kind,
-        Moment,
+        Ref,
         SaveReport,
     )
-    from lastgood.model.operation import EventType, Observer, Operation
+    from lastgood.model.operation import Operation
     from lastgood.model.report import (
         DiffReport,
         ListedEntry,
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     Changed = TypeVar("Changed", ProgressReport, SessionStarted, SessionEnded)
 
 
+# What happens at every turn of the work, and so is logged for those alone who want everything.
+_EVERYDAY = frozenset({"task_changed"})
 _MOMENTS: dict[str, Moment] = {"task": "after", "risky": "before"}
 
 
@@ -85,11 +88,18 @@ class OpenWorkspace:
             clock=context.clock,
             work=context.work_of,
             session=self._session_at_hand,
+            gone_below=self._gone_below,
         )
 
     def _use(self, context: Context) -> None:
         """Have all objects of the workspace go on with a context, each within its own session."""
         self._state.context = context.replace(session=self._state.context.session)
+
+    def _gone_below(self) -> Sequence[HealthNote]:
+        from lastgood.lease import gone_below
+
+        context = self._context
+        return gone_below(context.catalogue, to_text(context.root), machine=context.row.machine)
 
     def _session_at_hand(self) -> str | None:
         from lastgood.lease import session_at_hand
@@ -101,6 +111,10 @@ class OpenWorkspace:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        within = "" if self._session is None else f", session={self._session!r}"
+        return f"{type(self).__name__}({self.path!r}{within})"
 
     @property
     def path(self) -> str:
@@ -146,7 +160,7 @@ class OpenWorkspace:
         name: str | None = None,
         kind: Kind = "manual",
         metadata: Mapping[str, str] | None = None,
-        allow_empty: bool = False,
+        allow_empty: bool | None = None,
         budget: float | None = None,
         pin: bool = False,
         actor: Actor | None = None,
@@ -156,14 +170,15 @@ class OpenWorkspace:
         check_timeout: float | None = None,
         messages: Iterable[Mapping[str, object]] | None = None,
         transcript: PathLike | None = None,
+        conversation_alone: bool = True,
     ) -> SaveReport:
         """Make a checkpoint; when it returns, the checkpoint survives a power cut.
 
-        ``budget`` bounds the scan, in seconds; past it the checkpoint is partial. An unchanged
-        workspace makes no checkpoint unless something is said about it, or ``allow_empty``. ``task``
-        is the id of the task that it is for, ``tokens`` how many were used so far. ``check`` is a command
-        whose verdict it then carries (see `check`). ``messages`` are the conversation so far,
-        ``transcript`` the file that a host keeps it in.
+        ``budget`` bounds the scan, in seconds; past it the checkpoint is partial. Of an unchanged workspace
+        one is made if ``allow_empty``; unless that is given, a manual one of which something is said: a
+        message, a name, metadata, a pin or a check. ``task`` is the id of its task, ``tokens`` how many were
+        used so far, ``check`` a command whose verdict it then carries (see `check`). ``messages`` are the
+        conversation so far, ``transcript`` a host's file of it: no change unless ``conversation_alone``.
         """
         from lastgood.model.checkpoint import Actor
         from lastgood.transaction import Draft
@@ -181,16 +196,17 @@ class OpenWorkspace:
         )
         order = None if check is None else order_of(check, timeout=check_timeout)
         # Rule S10: a check says something about a moment, as a name does.
-        wanted = allow_empty or (order is not None and kind == "manual")
-        given = _given_conversation(messages, transcript)
-        report = self._saved(draft, allow_empty=wanted, budget=budget, given=given)
+        if allow_empty is None and order is not None and kind == "manual":
+            allow_empty = True
+        given = _given_conversation(messages, transcript, alone=conversation_alone)
+        report = self._saved(draft, allow_empty=allow_empty, budget=budget, given=given)
         if order is None:
             return report
         return report.replace(checkpoint=self._judge(report.checkpoint, order, here=True).checkpoint)
 
     # --- Checking: what a command says about a checkpoint ---
 
-    def check(self, ref: str, command: str | Sequence[str], *, timeout: float | None = None) -> CheckReport:
+    def check(self, ref: Ref, command: str | Sequence[str], *, timeout: float | None = None) -> CheckReport:
         """Run a command on what a checkpoint holds, and record whether it passed.
 
         A text goes to ``/bin/sh -c``, a list is a program with its arguments. It runs in the workspace
@@ -259,21 +275,22 @@ class OpenWorkspace:
         """
         return next((one.id for one in self._context.catalogue.history(self._context.key, limit=1)), None)
 
-    def get(self, ref: str) -> Checkpoint:
+    def get(self, ref: Ref) -> Checkpoint:
         """Return the checkpoint that a REF names."""
         return self._view.resolve(ref)
 
-    def previous(self, ref: str) -> Checkpoint | None:
+    def previous(self, ref: Ref) -> Checkpoint | None:
         """Return the complete checkpoint before the one that a REF names, along its history."""
         return self._view.previous(self._view.resolve(ref))
 
-    def entries(self, ref: str) -> tuple[ListedEntry, ...]:
-        """Return every path that a checkpoint holds."""
+    def entries(self, ref: Ref, *, folder: PathLike | None = None) -> tuple[ListedEntry, ...]:
+        """Return every path that a checkpoint holds; of one ``folder`` what lies directly in it."""
         from lastgood.show import entries
 
-        return entries(self._context, self._view, self._view.resolve(ref))
+        within = None if folder is None else inside(folder, self._context.root)
+        return entries(self._context, self._view, self._view.resolve(ref), folder=within)
 
-    def read(self, ref: str, path: PathLike, *, private: bool = True) -> bytes:
+    def read(self, ref: Ref, path: PathLike, *, private: bool = True) -> bytes:
         """Return the content of one file of a checkpoint (of a link, its target).
 
         Who names a file gets it; with ``private=False`` one that is private is refused (`Unsafe`), as on the
@@ -296,7 +313,7 @@ class OpenWorkspace:
         wanted = inside(path, self._context.root)
         return path_log(self._context, self._view, wanted, limit=limit, guards=guards)
 
-    def conversation(self, ref: str, *, redacted: bool = False) -> tuple[dict[str, object], ...]:
+    def conversation(self, ref: Ref, *, redacted: bool = False) -> tuple[dict[str, object], ...]:
         """Return the messages that a checkpoint holds, exactly, or without known secrets.
 
         Of a host's transcript these are the messages to and from the model; `NotFound` if the
@@ -306,7 +323,7 @@ class OpenWorkspace:
 
         return messages(self._context, self._view.resolve(ref), redacted=redacted)
 
-    def transcript(self, ref: str) -> bytes:
+    def transcript(self, ref: Ref) -> bytes:
         """Return a checkpoint's conversation byte for byte as it was captured."""
         from lastgood.show import transcript
 
@@ -314,8 +331,8 @@ class OpenWorkspace:
 
     def diff(
         self,
-        a: str | None = None,
-        b: str | None = None,
+        a: Ref | None = None,
+        b: Ref | None = None,
         *,
         paths: Sequence[PathLike] = (),
         patch: bool = True,
@@ -338,12 +355,20 @@ class OpenWorkspace:
             self._context, self._view, before, paths=chosen, patch=patch, private=private
         )
 
-    def operations(self) -> tuple[Operation, ...]:
-        """Return what was restored, deleted, undone and redone, newest first."""
+    def operations(self, *, can: Direction | None = None) -> tuple[Operation, ...]:
+        """Return what was restored, deleted, undone and redone, newest first.
+
+        ``can``: only what `undo`, or `redo`, would take one after the other; what they need may be freed.
+        """
+        if can is not None:
+            from lastgood.undo import within_reach
+
+            return within_reach(self._context, can)
         return tuple(self._context.catalogue.operations(self._context.key))
 
     def status(self) -> StatusReport:
         """Return where the workspace stands."""
+        from lastgood.configuration import added_by_project
         from lastgood.status import status
         from lastgood.workspace.health import exposures, kept_edits, misplaced
 
@@ -352,12 +377,15 @@ class OpenWorkspace:
         exposed = (one for one in exposures(context.store) if one not in report.health)
         kept = kept_edits(context.store, [context.key])
         placed = misplaced(context.store, context.root)
-        return report.replace(health=(*report.health, *placed, *kept, *exposed))
+        return report.replace(
+            health=(*report.health, *placed, *kept, *exposed),
+            project_settings=added_by_project(self.path, environment=self._state.environment),
+        )
 
     # --- What the verbs are made of ---
 
     def _saved(
-        self, draft: Draft, *, allow_empty: bool, budget: float | None, given: GivenConversation | None
+        self, draft: Draft, *, allow_empty: bool | None, budget: float | None, given: GivenConversation | None
     ) -> SaveReport:
         from lastgood.save import save
 
@@ -368,6 +396,10 @@ class OpenWorkspace:
             lambda: save(self._context, draft, allow_empty=allow_empty, budget=budget, given=given),
         )
         self._state.auto_maintenance.after_save(self._context)
+        if report.created and report.checkpoint.manifest.previous is None:
+            from lastgood.lease import begun_beside
+
+            report = report.replace(notes=(*report.notes, *begun_beside(self._context)))
         return report
 
     def _judge(
@@ -400,11 +432,13 @@ class OpenWorkspace:
             report = _undelayed(work)
         except (LastgoodError, OSError) as fault:
             error = crowded(fault) or fault
+            self._state.log("not %s in %s: %r", type, self.path, error)
             if isinstance(error, LastgoodError):
                 self._tell("failed", error, began=began, attempted=type)
             if error is fault:
                 raise
             raise error from fault
+        self._state.log("%s in %s: %r", type, self.path, report, detail=type in _EVERYDAY)
         self._tell(type, report, began=began)
         return report
 
@@ -500,10 +534,10 @@ def _read(command: str | Sequence[str]) -> tuple[tuple[str, ...], str]:
 
 
 def _given_conversation(
-    messages: Iterable[Mapping[str, object]] | None, transcript: PathLike | None
+    messages: Iterable[Mapping[str, object]] | None, transcript: PathLike | None, *, alone: bool
 ) -> GivenConversation | None:
     if messages is None and transcript is None:
         return None
     from lastgood.workspace.conversation import given_conversation  # lazily: a plain save has no use for it
 
-    return given_conversation(messages, transcript)
+    return given_conversation(messages, transcript, alone=alone)

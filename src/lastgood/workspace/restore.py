@@ -13,33 +13,22 @@ from lastgood.workspace.opened import OpenWorkspace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TypedDict, TypeVar, Unpack
+    from typing import TypeVar
 
-    from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import EventType, Favour, RestorePlan
+    from lastgood.literals import Choice, EventType, Favour, Scope
+    from lastgood.model.calls import Consent
+    from lastgood.model.checkpoint import Checkpoint, Ref
+    from lastgood.model.operation import RestorePlan
     from lastgood.model.report import RestoreReport, UndoReport
-    from lastgood.model.run import Choice, RecoverReport
+    from lastgood.model.run import RecoverReport
     from lastgood.model.session import Effect
     from lastgood.restore.merge import Merge
     from lastgood.restore.restore import RestoreRequest
-    from lastgood.settings import Scope
     from lastgood.undo import Way
     from lastgood.view import View
     from lastgood.workspace.arguments import PathLike
 
     Guarded = TypeVar("Guarded", RestoreReport, UndoReport)
-
-    class Options(TypedDict, total=False):
-        """What may be said about a restore beside its target."""
-
-        paths: Sequence[PathLike]
-        only: Sequence[Scope] | None
-        git: bool
-        merge: bool
-        base: str | None
-        conflict: Favour | None
-        discard: bool
-        force: bool
 
 
 # --- What a caller wants restored, checked: scopes, paths and a merge that fit together (rules T11, T17)
@@ -54,7 +43,7 @@ class Extent(Value):
     only: Sequence[Scope] | None = None
     git: bool = False
     merge: bool = False
-    base: str | None = None
+    base: Ref | None = None
     conflict: Favour | None = None
 
 
@@ -107,13 +96,13 @@ class Restores(OpenWorkspace):
 
     def plan_restore(
         self,
-        ref: str,
+        ref: Ref,
         *,
         paths: Sequence[PathLike] = (),
         only: Sequence[Scope] | None = None,
         git: bool = False,
         merge: bool = False,
-        base: str | None = None,
+        base: Ref | None = None,
         conflict: Favour | None = None,
         discard: bool = False,
         force: bool = False,
@@ -148,14 +137,14 @@ class Restores(OpenWorkspace):
 
     def restore(  # noqa: PLR0913 - each is an option of its own, by keyword alone
         self,
-        ref: str,
+        ref: Ref,
         *,
         paths: Sequence[PathLike] = (),
         to: PathLike | None = None,
         only: Sequence[Scope] | None = None,
         git: bool = False,
         merge: bool = False,
-        base: str | None = None,
+        base: Ref | None = None,
         conflict: Favour | None = None,
         discard: bool = False,
         force: bool = False,
@@ -181,12 +170,14 @@ class Restores(OpenWorkspace):
 
         return self._guarded("restored", work)
 
-    def rewound(self, turns: int = 1) -> Checkpoint:
+    def rewind_target(self, turns: int = 1) -> Checkpoint:
         """Return the checkpoint that `rewind` goes back to."""
         from lastgood.undo import before_turn
 
         check_count(turns, least=1, what="how many turns to rewind")
         line = self._view.history()
+        if not line:
+            raise self._view.nothing_left()
         returned = bool(line) and self._has_returned(line[0])
         found = before_turn(line, turns=turns, returned=returned)
         if found is None:
@@ -209,16 +200,60 @@ class Restores(OpenWorkspace):
         except Damaged:  # it cannot be gone back to
             return True
 
-    def plan_rewind(self, turns: int = 1, **options: Unpack[Options]) -> RestorePlan:
+    def plan_rewind(
+        self,
+        turns: int = 1,
+        *,
+        paths: Sequence[PathLike] = (),
+        only: Sequence[Scope] | None = None,
+        git: bool = False,
+        merge: bool = False,
+        base: Ref | None = None,
+        conflict: Favour | None = None,
+        discard: bool = False,
+        force: bool = False,
+    ) -> RestorePlan:
         """Return what `rewind` would do; the options are those of `plan_restore`."""
-        return self.plan_restore(self.rewound(turns).id, **options)
+        return self.plan_restore(
+            self.rewind_target(turns),
+            paths=paths,
+            only=only,
+            git=git,
+            merge=merge,
+            base=base,
+            conflict=conflict,
+            discard=discard,
+            force=force,
+        )
 
-    def rewind(self, turns: int = 1, **options: Unpack[Options]) -> RestoreReport:
+    def rewind(
+        self,
+        turns: int = 1,
+        *,
+        paths: Sequence[PathLike] = (),
+        only: Sequence[Scope] | None = None,
+        git: bool = False,
+        merge: bool = False,
+        base: Ref | None = None,
+        conflict: Favour | None = None,
+        discard: bool = False,
+        force: bool = False,
+    ) -> RestoreReport:
         """Go back to before the Nth last turn; where there are no turns, N checkpoints back.
 
         The options are those of `restore`.
         """
-        return self.restore(self.rewound(turns).id, **options)
+        return self.restore(
+            self.rewind_target(turns),
+            paths=paths,
+            only=only,
+            git=git,
+            merge=merge,
+            base=base,
+            conflict=conflict,
+            discard=discard,
+            force=force,
+        )
 
     def undo(self, *, force: bool = False, merge: bool = False) -> UndoReport:
         """Take back the last restore or delete; `Conflict` if its paths changed since.
@@ -250,7 +285,7 @@ class Restores(OpenWorkspace):
         return report
 
     def _request(
-        self, ref: str, paths: Sequence[PathLike], *, extent: Extent, discard: bool, force: bool
+        self, ref: Ref, paths: Sequence[PathLike], *, extent: Extent, discard: bool, force: bool
     ) -> RestoreRequest:
         """Return what is to be restored; `Usage` for what does not go together."""
         from lastgood.restore.restore import RestoreRequest
@@ -288,12 +323,13 @@ class Recovers(OpenWorkspace):
 
     def recover(
         self,
-        ref: str | None = None,
+        ref: Ref | None = None,
         *,
         choice: Choice | None = None,
         roll_back: bool = False,
         owner_pid: int | None = None,
         force: bool = False,
+        consent: Consent | None = None,
     ) -> RecoverReport:
         """Finish an interrupted restore, then continue the run that died, end it, or only look.
 
@@ -303,18 +339,21 @@ class Recovers(OpenWorkspace):
         and its progress back to before what it left unfinished, or to the checkpoint that was named, or
         an interrupted restore back. With nothing dead it reports the position and reloads artifacts
         that are missing, unless another session is at work. ``force`` brings files back beside such a
-        session, and takes over from one that holds the workspace. Raises `Ambiguous` if several runs
-        died, `Conflict` if one is not dead, or cannot go on beside another.
+        session, and takes over from one that holds the workspace. ``consent`` is told what is about to be
+        taken back, an interrupted restore being settled; what it raises leaves the rest as it is. Raises
+        `Ambiguous` if several runs died, `Conflict` if one is not dead, or cannot go on beside another.
         """
+        from lastgood.model.checkpoint import Checkpoint
         from lastgood.model.run import CHOICES
         from lastgood.recovery import recover
 
+        ref = ref.id if isinstance(ref, Checkpoint) else ref
         expect(ref, str, type(None), what="what to recover")
         if choice is not None and choice not in CHOICES:
             raise Usage(f"{choice!r} is no choice", hint="choices: " + ", ".join(CHOICES))
         if owner_pid is not None:
             check_count(owner_pid, least=1, what="the owner's process number")
-        return recover(
+        report = recover(
             self._context,
             self._view,
             ref=ref,
@@ -322,7 +361,10 @@ class Recovers(OpenWorkspace):
             roll_back=roll_back,
             owner_pid=owner_pid,
             force=force,
+            consent=consent,
         )
+        self._state.log("recovered in %s: %r", self.path, report)
+        return report
 
     def steps(self, session: str | None = None) -> tuple[Effect, ...]:
         """Return the steps of the work in the order of their start: of one session, or of all.

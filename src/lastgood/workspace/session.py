@@ -13,16 +13,17 @@ from lastgood.errors import LastgoodError, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import FrameType, TracebackType
-    from typing import Self, Unpack
+    from typing import Self
 
-    from lastgood.model.checkpoint import SaveReport
+    from lastgood.literals import Kind
+    from lastgood.model.checkpoint import Actor, SaveReport
     from lastgood.model.report import SessionEnded, SessionStarted
     from lastgood.model.session import Effect, Progress, SessionReport, Task
     from lastgood.workspace import Workspace
-    from lastgood.workspace.arguments import PathLike, SaveOptions
+    from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.step import Once
 
 
@@ -90,6 +91,10 @@ class OpenSession(Generic[AnyWorkspace]):
         else:
             self._beside(error, partial(self._break_off, error))
 
+    def __repr__(self) -> str:
+        how = "not begun" if self._started is None else repr(self.id)
+        return f"{type(self).__name__}({how}{'' if self._ended is None else ', ended'})"
+
     @property
     def _task(self) -> str | None:
         """The task that the caller works on; a thread that says nothing works on the newest."""
@@ -124,12 +129,43 @@ class OpenSession(Generic[AnyWorkspace]):
             raise Usage("the session has not begun", hint="with workspace.session(...) as session:")
         return self._inside
 
-    def save(self, message: str = "", **options: Unpack[SaveOptions]) -> SaveReport:
-        """Make a checkpoint within the session; takes what `Workspace.save` takes."""
-        task = self._task
-        if task is not None:
-            options.setdefault("task", task)
-        return self.workspace.save(message, **options)
+    def save(  # noqa: PLR0913 - what `Workspace.save` takes
+        self,
+        message: str = "",
+        *,
+        name: str | None = None,
+        kind: Kind = "manual",
+        metadata: Mapping[str, str] | None = None,
+        allow_empty: bool | None = None,
+        budget: float | None = None,
+        pin: bool = False,
+        actor: Actor | None = None,
+        task: str | None = None,
+        tokens: int | None = None,
+        check: str | Sequence[str] | None = None,
+        check_timeout: float | None = None,
+        messages: Iterable[Mapping[str, object]] | None = None,
+        transcript: PathLike | None = None,
+        conversation_alone: bool = True,
+    ) -> SaveReport:
+        """Make a checkpoint within the session, of the task at work; takes what `Workspace.save` takes."""
+        return self.workspace.save(
+            message,
+            name=name,
+            kind=kind,
+            metadata=metadata,
+            allow_empty=allow_empty,
+            budget=budget,
+            pin=pin,
+            actor=actor,
+            task=self._task if task is None else task,
+            tokens=tokens,
+            check=check,
+            check_timeout=check_timeout,
+            messages=messages,
+            transcript=transcript,
+            conversation_alone=conversation_alone,
+        )
 
     checkpoint = save
 
@@ -293,7 +329,8 @@ def _is_plain_exit(error: BaseException) -> bool:
 def reason_of(error: BaseException) -> str:
     """Return what went wrong, as one short text that every record can hold."""
     try:
-        text = f"{type(error).__name__}: {error}"
+        said = error.message if isinstance(error, LastgoodError) else error
+        text = f"{type(error).__name__}: {said}"
     except Exception:  # noqa: BLE001 - whatever a foreign exception does when it is asked for words
         text = type(error).__name__
     return text.encode("utf-8", "backslashreplace").decode("utf-8")[:_REASON_LIMIT]

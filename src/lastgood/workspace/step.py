@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from _thread import RLock
 from functools import wraps
-from inspect import iscoroutinefunction
-from json import dumps, loads
-from threading import RLock
 from typing import ParamSpec, TypeVar
 
 from lastgood.errors import Conflict, Invalid, LastgoodError, Usage
@@ -52,6 +50,10 @@ class Once:
 
     def __call__(self, function: Callable[Words, Result]) -> Callable[Words, Result]:
         """Return a function as a step that is done once."""
+        from inspect import (
+            iscoroutinefunction,  # lazily: it is slow to load, and whoever reads hints loads this
+        )
+
         if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
             raise Usage(
                 "a coroutine function cannot be a step of a synchronous session",
@@ -88,7 +90,7 @@ class Once:
 
         Raises `Conflict` if it is irreversible and may have been done.
         """
-        found = self._workspace.step_found(name, task=self._task)
+        found = self._workspace.last_step(name, task=self._task)
         if found is not None and found.state == "done":
             return found
         if found is not None and found.irreversible and found.state in {"unknown", "running"}:
@@ -99,6 +101,8 @@ class Once:
 
     def end(self, effect: Effect, result: object) -> Effect:
         """Record that a step has been done, with its result if that can be kept."""
+        from json import loads
+
         text = _json(result)
         kept = effect if text is None else effect.replace(result={_VALUE: loads(text)})
         return self._workspace.step_end(kept, state="done")
@@ -132,6 +136,8 @@ def _with_arguments(name: str, words: tuple[object, ...], named: Mapping[str, ob
 
 def _json(value: object) -> str | None:
     """Return a value as JSON; None if it cannot be, or is too large to be kept."""
+    from json import dumps
+
     try:
         text = dumps(value, allow_nan=False, sort_keys=True)
     except (TypeError, ValueError, RecursionError):

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from lastgood.host import Clock, Locks
     from lastgood.ledger import Ledger
     from lastgood.ledger.store import SqliteLedgers
+    from lastgood.literals import Durability
     from lastgood.model.checkpoint import HealthNote
     from lastgood.model.exchange import ExportedBook
     from lastgood.objects.engine import GitEngine
-    from lastgood.settings import Durability
 
     Result = TypeVar("Result")
 
@@ -72,7 +72,9 @@ class Store:
 
     def catalogue(self, *, durability: Durability) -> SqliteCatalogue:
         """Open the catalogue, making it in a store that is new."""
-        return SqliteCatalogue.open(to_text(self._catalogue), clock=self.clock, durability=durability)
+        return SqliteCatalogue.open(
+            to_text(self._catalogue), clock=self.clock, durability=durability, objects=self.engine
+        )
 
     def close(self) -> None:
         """Let go of the engine's files; harmless when repeated."""

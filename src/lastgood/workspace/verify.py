@@ -109,6 +109,8 @@ def repair(context: Context) -> tuple[str, ...]:
             *mend(context),
             *proving.repair(maintenance),
             *proving.readopt(maintenance),
+            *proving.store_parts(maintenance),
+            *proving.find_place(maintenance),
             *maintenance.catalogue.mend_copies(),
             *maintenance.ledgers.repair(),
         )

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lastgood.cli.opening import Console
+    from lastgood.literals import TaskState
     from lastgood.model.run import RunReport
-    from lastgood.model.session import Task, TaskState
+    from lastgood.model.session import Task
 
     # A style of the console (empty: none), and one line of text.
     Line = tuple[str, str]

@@ -7,7 +7,8 @@ from signal import SIGINT
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import OMISSIONS
-from lastgood.cli.plans import going_on, run_lines
+from lastgood.cli.plans import going_on_with
+from lastgood.cli.unfinished import settled
 from lastgood.cli.wording import ago, count, duration, effect_words
 from lastgood.ids import short
 from lastgood.model.session import TASK_STATES
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
+    from lastgood.literals import TaskState
     from lastgood.model.run import RunReport, WorkPlan
-    from lastgood.model.session import Effect, SessionReport, TaskState
+    from lastgood.model.session import Effect
     from lastgood.workspace import Workspace
 
     Line = tuple[str, str]
@@ -51,7 +53,7 @@ def end_lines(report: RunReport, call: Call, *, changed: int) -> Iterator[Line]:
     for state in ("failed", "skipped", "running", "pending"):
         named = "" if report.plan.command else _named(report, state)
         if named:
-            yield "", f"  {state}: {named}"
+            yield "", f"  {'interrupted' if state == 'running' else state}: {named}"
     yield from standing_lines(report, call)
     if report.state != "done" and report.outputs is not None and not report.plan.command:
         yield "", f"  what the tasks printed: {printable(report.outputs)}"
@@ -59,8 +61,9 @@ def end_lines(report: RunReport, call: Call, *, changed: int) -> Iterator[Line]:
         start = short(report.start)
         yield "", f"  {count(changed, 'file')} changed: {call.command(f'diff {start}')}"
         yield "", f"  take it back: {call.command(f'restore {start}')}"
-    if report.state != "done" and report.conversation is not None and report.conversation.resume_command:
-        yield "", f"  go on with its conversation: {report.conversation.resume_command}"
+    if report.state != "done" and report.conversation is not None:
+        for line in going_on_with(report.conversation, call, what="its conversation"):
+            yield "", f"  {line}"
     if report.state == "interrupted" or (report.state == "failed" and not report.plan.command):
         yield "", f"  go on with it: {again(call, 'continue')}"
 
@@ -98,12 +101,26 @@ def _open_questions(report: RunReport) -> list[Effect]:
     return list({(one.task, one.name): one for one in left}.values())
 
 
+# Which way a run goes, which the next command says anew; and what stands before its verb.
+_NOT_SAID_AGAIN = frozenset(
+    {"continue", "fresh", "again", "review", "rebase", "redo", "done", "directory", "store"}
+)
+
+
 def again(call: Call, option: str) -> str:
-    """Return the same command with an option."""
+    """Return the same command, its options too, with another way to go."""
+    valued = {one.name for one in call.verb.options if one.value}
+    given = [
+        f"--{name} {quoted(value)}" if name in valued else f"--{name}"
+        for name, values in call.options.items()
+        if name not in _NOT_SAID_AGAIN
+        for value in values or ("",)
+    ]
+    options = " ".join([f"--{option}", *given])
     if call.paths is None:
-        return call.command(f"run {quoted(call.argument(0) or 'PLAN')} --{option}")
+        return call.command(f"run {quoted(call.argument(0) or 'PLAN')} {options}")
     words = " ".join(quoted(printable(word)) for word in call.paths)
-    return call.command(f"run --{option} -- {words}")
+    return call.command(f"run {options} -- {words}")
 
 
 def _counted(report: RunReport) -> str:
@@ -132,39 +149,13 @@ def _named(report: RunReport, state: TaskState) -> str:
 
 # --- What a person is told of a run that did not finish, and asked about it (rule P7) ---
 
-_BESIDE = {word: choice for choice in ("start", "fresh") for word in (choice, choice[0])}
 _SHOWN_TASKS = 5
 
 
-def wants_to_begin(plan: WorkPlan, call: Call, console: Console, *, workspace: Workspace) -> bool:
-    """Ask about each session that did not finish and that a run would leave waiting (rule P8b).
-
-    False if a person would rather leave.
-    """
-    for one in unfinished_beside(RunWorkspace(workspace), plan, again=call.has("again")):
-        answer = _asked_about(one, call, console)
-        if answer == "start":
-            return True
-        if answer != "fresh":
-            console.warn("nothing was changed")
-            return False
-        workspace.recover(one.id, choice="fresh")
-    return True
-
-
-def _asked_about(session: SessionReport, call: Call, console: Console) -> str | None:
-    """Return what is to become of a session that did not finish; None to leave all as it is."""
-    for line in run_lines(session, now=time.time_ns()):
-        console.warn(line)
-    console.warn(f"  {going_on(session, call)}")
-    while True:
-        answer = console.ask(
-            "[s]tart this one beside it, end it and start [f]resh, [r]eview, Enter to quit: "
-        ).lower()
-        if answer not in {"r", "review"}:
-            return _BESIDE.get(answer)
-        for task in session.progress.tasks:
-            console.warn(f"  {printable(task.id)}: {task.state}")
+def settled_before_run(plan: WorkPlan, call: Call, console: Console, *, workspace: Workspace) -> int | None:
+    """Ask about each session that did not finish and that a run would leave waiting; None if it may begin."""
+    left = unfinished_beside(RunWorkspace(workspace), plan, again=call.has("again"))
+    return settled(left, call, console, workspace=workspace)
 
 
 def review_lines(report: RunReport, call: Call) -> Iterator[Line]:

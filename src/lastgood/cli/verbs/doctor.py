@@ -39,7 +39,7 @@ def doctor_verb(call: Call, console: Console) -> int:
     code = code or (1 if any(one.state == "bad" for one in findings) else 0)
     if console.answer("doctor", {"ok": code == 0, "findings": findings}):
         return code
-    console.lines(table([_row(one) for one in findings], flexible=2, limit=None))
+    console.lines(table([_row(one) for one in findings], flexible=(2,), limit=None))
     for one in findings:
         if one.hint:
             console.lines(f"{one.code}: {line}" for line in console.hints(one.hint))
@@ -194,7 +194,7 @@ def _show(call: Call, console: Console, key: str | None) -> int:
         return 0
     rows = [("Setting", "From", "Value")]
     rows += [(one.key, ", ".join(one.sources), _shown(one)) for one in found.origins if _worth(one)]
-    console.lines(table(rows, flexible=2, limit=console.columns()))
+    console.lines(table(rows, flexible=(2,), limit=console.columns()))
     console.line()
     capture, room = found.settings.capture, console.columns()
     for heading, patterns in (

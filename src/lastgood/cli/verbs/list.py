@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 
 from lastgood.cli import opening
+from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import open_group
-from lastgood.cli.wording import count, moment, place_cell, shortened, table, title
+from lastgood.cli.wording import count, place_cell, shortened, table, title
+from lastgood.errors import NotFound
 from lastgood.paths import printable
 from lastgood.value import cast
 from lastgood.workspace.opened import OpenWorkspace
@@ -17,15 +19,18 @@ if TYPE_CHECKING:
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
-    from lastgood.model.checkpoint import Checkpoint, Kind
+    from lastgood.literals import Kind
+    from lastgood.model.checkpoint import Checkpoint
 
 _HEADER = ("ID", "Name", "Date", "Kind", "Phase / Step", "Files", "Gaps", "Good")
-_NAME = 1
+_ID, _NAME, _KIND, _PLACE, _GOODNESS = 0, 1, 3, 4, 7
 # On a terminal these go when they say nothing: phase, gaps, good.
-_OPTIONAL = (4, 6, 7)
+_OPTIONAL = (_PLACE, 6, _GOODNESS)
 _NAME_LIMIT = 72
 _PLACE_LIMIT = 48
 _GOOD = {True: "yes", False: "no", None: "-"}
+_STYLES = {_ID: "yellow", _KIND: "dim"}
+_COLOURS = {"yes": "green", "no": "red", "damaged": "red"}
 
 
 def list_verb(call: Call, console: Console) -> int:
@@ -46,15 +51,16 @@ def list_verb(call: Call, console: Console) -> int:
             brief=True,
         )
         at = workspace.stands_at()
+        nothing = "" if checkpoints else _nothing(call, workspace)
     if console.json:
         from lastgood.documents import list_document
 
         console.document(list_document(checkpoints, at=at))
     elif checkpoints:
-        console.lines(lines(checkpoints, console, at=at, everywhere=everywhere))
+        console.page(lines(checkpoints, console, at=at, everywhere=everywhere))
         _tell_damage(checkpoints, console, call)
     else:
-        console.note(_nothing(call))
+        console.note(nothing)
     return 0
 
 
@@ -73,18 +79,31 @@ def lines(
     room = console.columns()
     rows: list[tuple[str, ...]] = [(*_HEADER, "Workspace") if everywhere else _HEADER]
     for one in checkpoints:
-        row = _row(one, at=at)
+        row = _row(one, console, at=at)
         rows.append((*row, printable(one.manifest.workspace)) if everywhere else row)
-    shown = table(rows, flexible=_NAME, limit=room and room - indent, optional=_OPTIONAL)
-    return [console.styled(shown[0], "bold"), *shown[1:]]
+
+    def paint(row: int, column: int, cell: str) -> str:
+        if row == 0 or (column in {_ID, _NAME} and checkpoints[row - 1].id == at):
+            return console.styled(cell, "bold")
+        if column == _GOODNESS:
+            return console.styled(cell, _COLOURS.get(cell.strip(), "dim"))
+        return console.styled(cell, _STYLES[column]) if column in _STYLES else cell
+
+    return table(
+        rows,
+        flexible=(_PLACE, _NAME),
+        limit=room and room - indent,
+        optional=_OPTIONAL,
+        paint=paint if console.colour else None,
+    )
 
 
-def _row(checkpoint: Checkpoint, *, at: str | None) -> tuple[str, ...]:
+def _row(checkpoint: Checkpoint, console: Console, *, at: str | None) -> tuple[str, ...]:
     gaps = str(len(checkpoint.gaps))
     return (
         f"{checkpoint.short_id} @" if checkpoint.id == at else checkpoint.short_id,
         shortened(title(checkpoint), _NAME_LIMIT),
-        moment(checkpoint.manifest.created_at),
+        console.moment(checkpoint.manifest.created_at),
         checkpoint.kind,
         shortened(place_cell(checkpoint.position), _PLACE_LIMIT),
         str(checkpoint.manifest.files),
@@ -99,8 +118,15 @@ def _tell_damage(checkpoints: Sequence[Checkpoint], console: Console, call: Call
         console.warn(f"{count(damaged, 'checkpoint')} damaged: {call.command('verify')} says which files")
 
 
-def _nothing(call: Call) -> str:
+def _nothing(call: Call, workspace: OpenWorkspace) -> str:
     narrowing = ("kind", "session", "since", "name", "good")
     if any(call.has(option) for option in narrowing):
         return f"no checkpoint fits; all of them: {call.command('list')}"
+    if not call.has("all"):
+        try:
+            workspace.get("latest")
+        except NotFound as error:
+            return "\n".join(
+                [printable(error.message), *(f"  {line}" for line in hint_lines(error.hint, call))]
+            )
     return f"no checkpoints yet; make the first: {call.command('save')}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.opening import looked_up, number_option, open_group, path_of
 from lastgood.cli.verbs.show import print_bytes
-from lastgood.cli.wording import moment, shortened, size, table, title
+from lastgood.cli.wording import shortened, size, table, title
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
@@ -29,18 +29,18 @@ def log_verb(call: Call, console: Console) -> int:
 
         console.document(log_document(report))
         return 0
-    rows = [_HEADER, *(_row(one) for one in report.changes)]
-    shown = table(rows, flexible=_NAME, limit=console.columns())
-    console.lines([console.styled(shown[0], "bold"), *shown[1:]])
+    rows = [_HEADER, *(_row(one, console) for one in report.changes)]
+    shown = table(rows, flexible=(_NAME,), limit=console.columns())
+    console.page([console.styled(shown[0], "bold"), *shown[1:]])
     return 0
 
 
-def _row(change: PathChange) -> tuple[str, ...]:
+def _row(change: PathChange, console: Console) -> tuple[str, ...]:
     checkpoint = change.checkpoint
     return (
         checkpoint.short_id,
         shortened(title(checkpoint), _NAME_LIMIT),
-        moment(checkpoint.manifest.created_at),
+        console.moment(checkpoint.manifest.created_at),
         checkpoint.kind,
         change.status,
         "-" if change.size is None else size(change.size),

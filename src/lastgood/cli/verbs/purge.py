@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_for, path_of
 from lastgood.cli.restoring import agreed
 from lastgood.cli.wording import count, path_text, size
@@ -37,7 +38,7 @@ def purge_verb(call: Call, console: Console) -> int:
         if not _agreed(plan, call, console):
             return DECLINED
         report = _purged(workspace, path, call, console)
-    if not console.answer("purge", _said(report.plan, report)):
+    if not _answered(report.plan, report, console):
         _tell(report, console)
     return OMISSIONS if report.plan.spared_contents else 0
 
@@ -61,26 +62,27 @@ def _purged(workspace: Workspace, path: str, call: Call, console: Console) -> Pu
         )
 
 
-def _said(plan: PurgePlan, report: PurgeReport | None) -> dict[str, object]:
-    from lastgood.documents import record
+def _answered(plan: PurgePlan, report: PurgeReport | None, console: Console) -> bool:
+    """Print the document if that is wanted, and tell whether it was."""
+    if console.json:
+        from lastgood.documents import purge_document
 
-    return record(plan) | {
-        "dry_run": report is None,
-        "freed_bytes": 0 if report is None else report.freed_bytes,
-        "not_searched": [] if report is None else list(report.not_searched),
-    }
+        console.document(purge_document(plan, report))
+    return console.json
 
 
 def _demand_terminal(call: Call, console: Console) -> None:
     if not console.can_ask:
+        options = [f" --{one}" for one in ("everywhere", "all-workspaces") if call.has(one)]
+        command = f"purge {quoted(call.arguments[0])}{''.join(options)} --dry-run"
         raise Usage(
             "a purge cannot be undone: without a terminal it needs --yes",
-            hint=f"look first: {call.command('purge PATH --dry-run')}",
+            hint=f"look first: {call.command(command)}",
         )
 
 
 def _show(plan: PurgePlan, call: Call, console: Console) -> int:
-    if not console.answer("purge", _said(plan, None)):
+    if not _answered(plan, None, console):
         console.lines(list(_plan_lines(plan, call)))
         console.note("nothing was changed; carry it out with --yes instead of --dry-run")
     return 0

@@ -8,7 +8,6 @@ from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_for
 from lastgood.cli.plans import (
-    artifact_line,
     conversation_lines,
     going_on,
     owner,
@@ -21,8 +20,10 @@ from lastgood.cli.plans import (
     standing_lines,
 )
 from lastgood.cli.restoring import files_before, many_agreed
-from lastgood.cli.wording import moment, path_text
+from lastgood.cli.unfinished import ended_line, review, settled, tell_living, tell_waiting
+from lastgood.cli.wording import path_text
 from lastgood.errors import Usage
+from lastgood.ids import short
 from lastgood.model.run import CHOICES
 from lastgood.paths import printable
 from lastgood.restore.plan import too_many_deletions
@@ -32,8 +33,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
-    from lastgood.model.run import Choice, RecoverReport
-    from lastgood.model.session import Session
+    from lastgood.literals import Choice
+    from lastgood.model.run import RecoverReport
+    from lastgood.model.session import SessionReport
     from lastgood.workspace import Workspace
 
 _ANSWERS: dict[str, Choice] = {"c": "continue", "continue": "continue", "f": "fresh", "fresh": "fresh"}
@@ -53,16 +55,18 @@ def recover_verb(call: Call, console: Console) -> int:
                 console.warn("nothing was changed")
                 return DECLINED
             ref, choice, back = answer
-        if back and not _consented(ref, call, console, workspace=workspace):
-            return DECLINED
-        with ProgressLine(console, "recovering"):
-            report = workspace.recover(
-                ref,
-                choice=choice,
-                roll_back=back,
-                owner_pid=pid,
-                force=call.has("force"),
-            )
+        with ProgressLine(console, "recovering") as progress:
+
+            def agree(preview: RecoverReport) -> None:
+                progress.end()
+                _demand_consent(preview, call, console, workspace=workspace)
+
+            try:
+                report = workspace.recover(
+                    ref, choice=choice, roll_back=back, owner_pid=pid, force=call.has("force"), consent=agree
+                )
+            except _Declined:
+                return DECLINED
     if not console.answer("recover", report):
         _tell(report, call, console)
     return OMISSIONS if report.omissions else 0
@@ -92,7 +96,7 @@ def _asked(
         if ref is None:
             return None
         report = workspace.recover(ref, choice="review")
-    _review(report, call, console)
+    review(report, call, console)
     answer = console.ask("[c]ontinue, take files [b]ack, start [f]resh, Enter to quit: ").lower()
     if answer not in _BACK and answer not in _ANSWERS:
         return None
@@ -102,36 +106,31 @@ def _asked(
 def settled_before_start(
     workspace: Workspace, call: Call, console: Console, *, owner_pid: int | None
 ) -> int | None:
-    """Ask what becomes of a session that did not finish before another one starts; None if that may start."""
+    """Ask what becomes of each session that did not finish before another starts; None if that may start."""
     report = workspace.recover(choice="review")
-    run = report.session
-    if run is None or run.state != "incomplete":
-        return None
-    for line in run_lines(run, now=time.time_ns()):
-        console.warn(line)
-    while True:
-        answer = console.ask("[c]ontinue it, start [f]resh, [r]eview, Enter to quit: ").lower()
-        choice = _ANSWERS.get(answer)
-        if answer in {"r", "review"}:
-            _review(report, call, console)
-        elif choice is None:
-            console.warn("nothing was changed")
-            return DECLINED
-        else:
-            break
-    _tell(workspace.recover(run.id, choice=choice, owner_pid=owner_pid), call, console)
-    return 0 if choice == "continue" else None
+    left = () if report.session is None else (report.session, *report.waiting)
+
+    def go_on(run: SessionReport) -> None:
+        _tell(workspace.recover(run.id, choice="continue", owner_pid=owner_pid), call, console)
+
+    unfinished = [one for one in left if one.state == "incomplete"]
+    return settled(unfinished, call, console, workspace=workspace, go_on=go_on)
 
 
-def _consented(ref: str | None, call: Call, console: Console, *, workspace: Workspace) -> bool:
-    """Tell whether files may be taken back: the option says so, unless very many would go (T16)."""
-    report = workspace.recover(ref, choice="review", roll_back=True, force=call.has("force"))
-    if report.state == "interrupted" or report.rolled_back_to is None:
-        return True
-    _tell_edited(report, console)
-    target = workspace.get(report.rolled_back_to)
-    plan = workspace.plan_restore(target.id, only=("files",), force=True)
-    return not too_many_deletions(plan.steps, files_before(plan, target)) or many_agreed(plan, call, console)
+class _Declined(Exception):
+    """A person would rather not have so much taken back."""
+
+
+def _demand_consent(preview: RecoverReport, call: Call, console: Console, *, workspace: Workspace) -> None:
+    """Name what somebody changed since, and ask if very many files would go, whatever was said (T16)."""
+    assert preview.restored is not None
+    _tell_edited(preview, console)
+    plan = preview.restored.planned
+    before = files_before(plan, workspace.get(plan.target))
+    if too_many_deletions(plan.steps, before) and not many_agreed(plan, call, console):
+        if preview.interrupted_restore is not None:
+            console.warn("But the interrupted restore was taken back; what the run left is still there.")
+        raise _Declined
 
 
 def _picked(report: RecoverReport, console: Console) -> str | None:
@@ -153,7 +152,7 @@ def _tell(report: RecoverReport, call: Call, console: Console) -> None:
     for line in remarks(report.outcomes):
         console.warn(line)
     if report.done == "review":
-        _review(report, call, console)
+        review(report, call, console)
     elif report.session is None:
         _tell_position(report, call, console)
     elif report.done == "fresh":
@@ -165,62 +164,69 @@ def _tell(report: RecoverReport, call: Call, console: Console) -> None:
 def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
     """Say where the work stood: nothing died, or nothing that is meant."""
     if report.beside is not None:
-        _tell_living(report, report.beside, call, console)
+        tell_living(report, report.beside, call, console)
         return
-    if report.interrupted_restore is None and not (report.waiting or report.elsewhere):
-        console.note("nothing was interrupted")
-    line = recovering_line(report, asked=call.argument(0) is not None)
+    named = call.argument(0) is not None
+    waits = report.interrupted_restore is not None or report.waiting or report.elsewhere
+    if not (waits or named) and report.progress.empty:
+        console.line("Nothing was interrupted: there is nothing to recover.")
+        report = report.replace(returned=True)  # no work stopped there either
+    line = recovering_line(report, asked=named)
     for note in report.elsewhere:
         console.line(printable(note.message))
-        console.note(f"  {printable(note.hint)}")
-    if line is None and report.elsewhere:
-        return
+        for hint in console.hints(note.hint):
+            console.note(f"  {hint}")
     if line is None:
-        console.line(f"no checkpoint yet; make the first: {call.command('save')}")
+        if not report.elsewhere:
+            console.line(f"There is no checkpoint; make one: {call.command('save')}")
         return
     console.line(line)
-    _tell_back(report, console)
+    _tell_back(report, call, console)
     console.lines((*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())))
-    console.lines(conversation_lines(report))
+    console.lines(conversation_lines(report, call))
     if report.operation is not None:
         what = "reloading" if report.rolled_back_to is None else "files"
         console.note(f"take the {what} back with: {call.command('undo')}")
-    _tell_waiting(report, call, console)
+    tell_waiting(report, call, console)
     console.line("Ready to continue.")
-
-
-def _tell_living(report: RecoverReport, living: Session, call: Call, console: Console) -> None:
-    """Say who is at work: whoever recovers then has mistaken the moment, or waits for it to end."""
-    goal = f" ({printable(living.goal)})" if living.goal else ""
-    console.line(f"Session {living.id}{goal} is at work: {owner(living)}, since {moment(living.started_at)}.")
-    for artifact in report.artifacts:
-        console.line(artifact_line(artifact, report))
-    if report.operation is not None:
-        console.note(f"take the reloading back with: {call.command('undo')}")
-    _tell_waiting(report, call, console)
-    console.line("There is nothing to recover.")
-    console.note(f"see what it does: {call.command('status')}")
 
 
 def _tell_fresh(report: RecoverReport, call: Call, console: Console) -> None:
     run = report.session
     assert run is not None
-    console.line(f"Session {run.id} was ended; its checkpoints stay, and no file was touched.")
+    console.line(ended_line(run))
     console.lines(standing_lines(report, now=time.time_ns()))
-    console.lines(conversation_lines(report))
-    goal = "" if run.session.goal is None else f" --goal {quoted(printable(run.session.goal))}"
-    console.line(f"Start anew from the present files: {call.command(f'session start{goal}')}")
+    console.lines(conversation_lines(report, call))
+    if run.words:
+        anew = " ".join(quoted(word) for word in run.words)
+    else:
+        anew = "session start"
+        if run.session.goal is not None:
+            anew += f" --goal {quoted(printable(run.session.goal))}"
+    console.line(f"Start anew from the present files: {call.command(anew)}")
 
 
-def _tell_back(report: RecoverReport, console: Console) -> None:
+def _tell_back(report: RecoverReport, call: Call, console: Console) -> None:
     """Say where files were taken back to, and what has to be done again."""
     back = restored_line(report)
     if back is not None:
         console.line(back)
+    target = report.checkpoint
+    if back is not None and target is not None and target.damaged is not None:
+        console.warn(
+            f"{target.short_id} is damaged, and not all of it came back: {printable(target.damaged)}"
+        )
+    if report.passed_over:
+        shown = ", ".join(short(one) for one in report.passed_over[:_SHOWN])
+        more = f" and {len(report.passed_over) - _SHOWN} more" if len(report.passed_over) > _SHOWN else ""
+        console.warn(f"Passed over, as their files are damaged: {shown}{more}")
+        console.warn(f"  what can be mended: {call.command('verify --repair')}")
     if report.undone_tasks:
         shown = ", ".join(printable(one) for one in report.undone_tasks[:_SHOWN])
         more = f" and {len(report.undone_tasks) - _SHOWN} more" if len(report.undone_tasks) > _SHOWN else ""
-        console.line(f"To be done again, as they were done after it: {shown}{more}.")
+        is_told = target is None or target.progress_sound
+        why = "they were done after it" if is_told else "its list of what was done is lost"
+        console.line(f"To be done again, as {why}: {shown}{more}.")
 
 
 def _tell_edited(report: RecoverReport, console: Console) -> None:
@@ -240,8 +246,8 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
     line = recovering_line(report, asked=_names_checkpoint(call))
     if line is not None:
         console.line(line)
-    _tell_back(report, console)
-    console.lines(conversation_lines(report))
+    _tell_back(report, call, console)
+    console.lines(conversation_lines(report, call))
     console.lines((*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())))
     if report.took_over is not None:
         console.warn(f"took over from {report.took_over.id}: {owner(report.took_over)}")
@@ -251,40 +257,10 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
     else:
         console.line(f"{active}: export LASTGOOD_SESSION={run.id}")
     if report.operation is not None:
-        console.note(f"take the files back with: {call.command('undo')}")
-    _tell_waiting(report, call, console)
+        moved = report.restored is None or any(one.result != "kept" for one in report.restored.outcomes)
+        console.note(f"take the {'files' if moved else 'progress'} back with: {call.command('undo')}")
+    tell_waiting(report, call, console)
     console.line("Ready to continue.")
-
-
-def _review(report: RecoverReport, call: Call, console: Console) -> None:
-    """Say where a run stood, and what can be done."""
-    now = time.time_ns()
-    if report.state == "interrupted":
-        console.line(f"A restore was interrupted; finish it: {call.command('recover')}")
-    if report.session is None and report.beside is not None:
-        _tell_living(report, report.beside, call, console)
-        return
-    if report.session is None:
-        console.line("No run died.")
-    else:
-        console.lines(run_lines(report.session, now=now))
-    if report.checkpoint is not None:
-        console.line(f"Checkpoint {report.checkpoint.short_id}, {report.checkpoint.kind}.")
-    console.lines((*resuming_lines(report, verb="It stood at"), *standing_lines(report, now=now)))
-    console.lines(conversation_lines(report))
-    if report.session is not None:
-        id = report.session.id
-        by_plan = going_on(report.session, call) if report.session.words else None
-        console.note(by_plan or f"go on: {call.command(f'recover {id} --continue')}")
-        console.note(f"take its files back: {call.command(f'recover {id} --rollback')}")
-        console.note(f"give it up: {call.command(f'recover {id} --fresh')}")
-    _tell_waiting(report, call, console)
-
-
-def _tell_waiting(report: RecoverReport, call: Call, console: Console) -> None:
-    for run in report.waiting:
-        goal = f" ({printable(run.session.goal)})" if run.session.goal else ""
-        console.note(f"session {run.id}{goal} did not finish: {call.command(f'recover {run.id}')}")
 
 
 def _names_checkpoint(call: Call) -> bool:

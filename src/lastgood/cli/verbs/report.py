@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
-    from lastgood.model.activity import Period
+    from lastgood.literals import Period
 
 
 def report_verb(call: Call, console: Console) -> int:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from lastgood.cli import opening
-from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, looked_up, open_group
+from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, as_meant, looked_up, open_group
 from lastgood.cli.plans import part_lines, remarks, report_counts
 from lastgood.cli.restoring import check_options, restore
-from lastgood.cli.wording import count, moment, table
-from lastgood.errors import NotFound, Usage
+from lastgood.cli.wording import called, count, moment, table
+from lastgood.errors import Usage
 from lastgood.ids import short
 from lastgood.workspace.restore import Restores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
+    from lastgood.literals import Direction
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
     from lastgood.model.report import UndoReport
@@ -37,6 +38,12 @@ def restore_verb(call: Call, console: Console) -> int:
         )
     check_options(call)
     with open_group(call, Restores, purpose="find") as workspace:
+        if ref is not None and console.can_ask and not call.has("yes"):
+            call = as_meant(call, workspace)
+            ref = call.argument(0)
+        if ref is None:  # who picks is shown what would happen, whatever was said before
+            options = {name: given for name, given in call.options.items() if name != "yes"}
+            call = call.replace(options=options)
         target = _picked(call, console, workspace) if ref is None else looked_up(ref, call, workspace)
         if target is None:
             console.warn("nothing was changed")
@@ -47,7 +54,7 @@ def restore_verb(call: Call, console: Console) -> int:
 def _picked(call: Call, console: Console, workspace: Restores, *, at: str | None = None) -> Checkpoint | None:
     """Return what a person picks, the cursor beginning at an id; None if they leave."""
     if not workspace.list(limit=1, brief=True):
-        raise NotFound("there is no checkpoint yet", hint="make the first: lastgood save")
+        workspace.get("latest")  # which says why there is none
     if not console.can_draw:
         return _numbered(console, workspace)
     from lastgood.cli.picker import pick
@@ -91,9 +98,11 @@ def rewind_verb(call: Call, console: Console) -> int:
     check_options(call)
     picks = text is None and console.can_ask and not any(call.has(option) for option in _SETTLED)
     with open_group(call, Restores, purpose="find") as workspace:
-        target: Checkpoint | None = workspace.rewound(steps)
+        target: Checkpoint | None = workspace.rewind_target(steps)
         if picks and target is not None:
             target = _picked(call, console, workspace, at=target.id)
+        elif not workspace.list(kind="turn", limit=1, brief=True):
+            console.note(f"no checkpoint here is a turn's, so this goes {count(steps, 'checkpoint')} back")
         if target is None:
             console.warn("nothing was changed")
             return DECLINED
@@ -102,15 +111,13 @@ def rewind_verb(call: Call, console: Console) -> int:
 
 # --- undo, redo: take back the last restore, delete or prune, or do it again ---
 
-_STACKED = frozenset({"restore", "delete", "prune"})
-
 
 def undo_verb(call: Call, console: Console) -> int:
     """Undo or redo, or list what can be."""
     verb = call.verb.name
     with open_group(call, Restores, purpose="find") as workspace:
         if call.has("list"):
-            return _list(call, console, workspace.operations())
+            return _list(call, console, workspace=workspace)
         with ProgressLine(console, verb):
             act = workspace.undo if verb == "undo" else workspace.redo
             report = act(force=call.has("force"), merge=call.has("merge"))
@@ -137,26 +144,43 @@ def _tell(report: UndoReport, operation: Operation, call: Call, console: Console
         console.line(f"the other way: {call.command('redo' if undoing else 'undo')}")
 
 
-def _list(call: Call, console: Console, operations: Sequence[Operation]) -> int:
-    undoing = call.verb.name == "undo"
-    shown = [one for one in operations if one.type in _STACKED and one.undone is not undoing]
+def _list(call: Call, console: Console, *, workspace: Restores) -> int:
+    can: Direction = "undo" if call.verb.name == "undo" else "redo"
+    shown = workspace.operations(can=can)
     if console.json:
         from lastgood.documents import operations_document
 
-        console.document(operations_document(call.verb.name, shown))
+        console.document(operations_document(can, shown))
         return 0
+    # What was deleted for good says so itself (`prune --now`), and a new restore ends the line of redo.
+    lost = can == "undo" and any(
+        one.type == "restore" and not one.undone and one not in shown for one in workspace.operations()
+    )
     if not shown:
-        console.note(f"nothing to {call.verb.name}")
+        console.note(f"nothing to {can}")
+    if lost:
+        console.note("restores of before that cannot be undone any more: what they replaced was freed")
+    if not shown:
         return 0
-    rows = [("Operation", "When", "What")]
-    rows += [(one.id, moment(one.at), _named(one)) for one in shown]
-    console.lines(table(rows, flexible=2, limit=console.columns()))
+    titles = {one.id: called(one) for one in workspace.list(brief=True)}
+    rows = [("When", "What", "Changed", "Operation")]
+    rows += [(console.moment(one.at), _named(one, titles), _changed(one), one.id) for one in shown]
+    console.lines(table(rows, flexible=(3, 1), limit=console.columns()))
     return 0
 
 
-def _named(operation: Operation) -> str:
+def _changed(operation: Operation) -> str:
+    """Return in short what became of the paths of a restore."""
+    actions = [one.action for one in operation.steps]
+    written, deleted = actions.count("write"), actions.count("delete")
+    words = [f"{written:,} written" if written else "", f"{deleted:,} deleted" if deleted else ""]
+    return ", ".join(word for word in words if word) or "-"
+
+
+def _named(operation: Operation, titles: Mapping[str, str] = {}) -> str:
+    """Return what an operation did, and to which checkpoint it led, by its title where that is known."""
     if operation.checkpoints:
         return f"{operation.type} of {count(len(operation.checkpoints), 'checkpoint')}"
     if operation.target is not None and operation.target.startswith("ckpt_"):
-        return f"{operation.type} of {short(operation.target)}"
+        return f"{operation.type} of {titles.get(operation.target, short(operation.target))}"
     return operation.type

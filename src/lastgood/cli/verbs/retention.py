@@ -87,7 +87,7 @@ def _tell_prune(report: PruneReport, call: Call, console: Console) -> int:
     rows = [(words[1], short(one.id), printable(one.reason)) for one in report.remove]
     rows += [(words[0], short(one.id), printable(one.reason)) for one in report.keep]
     if not console.quiet and rows:
-        console.lines(table([("", "ID", "Reason"), *rows], flexible=2, limit=console.columns()))
+        console.lines(table([("", "ID", "Reason"), *rows], flexible=(2,), limit=console.columns()))
     _sum_up(report, words, call, console)
     return code
 

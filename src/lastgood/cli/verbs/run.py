@@ -9,7 +9,7 @@ from functools import partial
 
 from lastgood.cli import opening
 from lastgood.cli.faults import tell_interrupted
-from lastgood.cli.opening import DECLINED, open_for
+from lastgood.cli.opening import open_for
 from lastgood.cli.running.display import Board, JsonLines
 from lastgood.cli.running.ending import (
     SIGNALLED,
@@ -17,7 +17,7 @@ from lastgood.cli.running.ending import (
     end_lines,
     exit_code,
     review_lines,
-    wants_to_begin,
+    settled_before_run,
 )
 from lastgood.errors import LastgoodError, Storage, Usage
 from lastgood.model.run import CHOICES
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
     from lastgood.cli.running.display import Display
-    from lastgood.model.run import Choice, OnFailure, RunEvent, RunReport, WorkPlan
+    from lastgood.literals import Choice, OnFailure
+    from lastgood.model.run import RunEvent, RunReport, WorkPlan
     from lastgood.workspace import Workspace
 
     Shown = TypeVar("Shown")
@@ -152,8 +153,9 @@ def run_verb(call: Call, console: Console) -> int:
         if choice == "review":
             return _review(plan, call, console, workspace=workspace)
         asks = choice is None and console.can_ask and not any(call.has(option) for option in _GOING_ON)
-        if asks and not wants_to_begin(plan_from(plan), call, console, workspace=workspace):
-            return DECLINED
+        settled = settled_before_run(plan_from(plan), call, console, workspace=workspace) if asks else None
+        if settled is not None:
+            return settled
         Signals.outlast()
         try:
             report = _run(plan, choice, call, console, workspace=workspace)

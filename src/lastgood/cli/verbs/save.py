@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
-    from lastgood.model.checkpoint import CheckReport, HealthNote, Kind, Manifest, SaveReport
+    from lastgood.literals import Kind
+    from lastgood.model.checkpoint import CheckReport, HealthNote, Manifest, SaveReport
     from lastgood.model.tree import Gap
 
 _GAPS_SHOWN = 10
@@ -31,8 +32,8 @@ def save_verb(call: Call, console: Console) -> int:
     kind = cast("Kind", call.text("kind") or "manual")
     budget = opening.seconds_option(call, "budget")
     metadata = opening.pairs_option(call, "meta")
-    # Rule S10: a message or a check says something about a moment, as a name does.
-    said = kind == "manual" and (order is not None or bool(call.argument(0)))
+    # Rule S10: a check, made after the save here, says something about a moment, as a message does.
+    judged = kind == "manual" and order is not None
     with open_group(call, OpenWorkspace, purpose="make") as workspace:
         with _Watched(console, workspace), ProgressLine(console, "saving"):
             report = workspace.save(
@@ -40,7 +41,7 @@ def save_verb(call: Call, console: Console) -> int:
                 name=call.text("name"),
                 kind=kind,
                 metadata=metadata,
-                allow_empty=call.has("allow-empty") or said,
+                allow_empty=True if judged or call.has("allow-empty") else None,
                 budget=budget,
                 pin=call.has("pin"),
                 task=call.text("task"),
@@ -112,6 +113,8 @@ def _tell(report: SaveReport, console: Console, *, known: Sequence[HealthNote]) 
     for note in report.notes:
         if note not in known:
             console.warn(printable(note.message))
+            for line in console.hints(note.hint) if note.code == "moved-here" else ():
+                console.warn(f"  {line}")
     if not report.created:
         console.line(f"unchanged since {checkpoint.short_id}: no checkpoint made")
         return

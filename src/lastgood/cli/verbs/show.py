@@ -6,7 +6,7 @@ import time
 from io import BytesIO
 
 from lastgood.cli.opening import ProgressLine, looked_up, open_group, paths_of
-from lastgood.cli.wording import ago, changes, count, moment, pairs, size, table
+from lastgood.cli.wording import ago, changes, count, moment, size, table
 from lastgood.errors import NotFound, Usage
 from lastgood.paths import printable, to_text
 from lastgood.workspace.opened import OpenWorkspace
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
+    from lastgood.literals import DiffStatus
     from lastgood.model.checkpoint import Check, Checkpoint, Conversation, GitState
-    from lastgood.model.report import DiffReport, DiffStatus, FileDiff, ListedEntry, Unmatched
+    from lastgood.model.report import DiffReport, FileDiff, ListedEntry, Unmatched
 
 
 # --- Comparisons as text: one line a file, or a patch ---
@@ -97,10 +98,13 @@ def print_patch(patch: bytes, console: Console) -> None:
     if not console.out_is_terminal:
         console.send(patch)
         return
-    for line in BytesIO(patch):
-        text = _escaped(line)
-        style = next((code for start, code in _COLOURS if line.startswith(start)), None)
-        console.line(f"\x1b[{style}m{text}\x1b[0m" if style and console.colour else text)
+    console.page(_coloured(line, console) for line in BytesIO(patch))
+
+
+def _coloured(line: bytes, console: Console) -> str:
+    text = _escaped(line)
+    style = next((code for start, code in _COLOURS if line.startswith(start)), None)
+    return f"\x1b[{style}m{text}\x1b[0m" if style and console.colour else text
 
 
 def unmatched_line(one: Unmatched) -> str:
@@ -126,13 +130,14 @@ def show_verb(call: Call, console: Console) -> int:
     said = {"checkpoint": checkpoint, "entries": entries, "messages": spoken, "stat": files}
     if console.answer("show", {key: one for key, one in said.items() if one is not None}):
         return 0
-    console.lines(pairs(_facts(checkpoint), limit=console.columns()))
-    if files is not None:
-        _tell_all(stat_lines(files), console)
-    if entries is not None:
-        _tell_all(_listing(entries), console)
-    if spoken is not None:
-        _tell_all(_conversation(spoken), console)
+    lines = console.facts(_facts(checkpoint))
+    for more in (
+        None if files is None else stat_lines(files),
+        None if entries is None else _listing(entries),
+        None if spoken is None else _conversation(spoken),
+    ):
+        lines += ["", *more] if more else []
+    console.page(lines)
     return 0
 
 
@@ -152,12 +157,6 @@ def _conversation(messages: Sequence[Mapping[str, object]]) -> list[str]:
 def _changed(workspace: OpenWorkspace, checkpoint: Checkpoint) -> DiffReport | None:
     before = workspace.previous(checkpoint.id)
     return None if before is None else workspace.diff(before.id, checkpoint.id)
-
-
-def _tell_all(lines: Sequence[str], console: Console) -> None:
-    if lines:
-        console.line()
-    console.lines(lines)
 
 
 def _facts(checkpoint: Checkpoint) -> list[tuple[str, str]]:
@@ -255,7 +254,7 @@ def _listing(entries: Sequence[ListedEntry]) -> list[str]:
         )
         for entry in entries
     ]
-    return table(rows, flexible=3, limit=None)
+    return table(rows, flexible=(3,), limit=None)
 
 
 # --- diff: compare checkpoints, or one with the workspace ---
@@ -300,7 +299,7 @@ def _print(report: DiffReport, call: Call, console: Console) -> None:
     else:
         print_patch(report.patch or b"", console)
         return
-    console.lines(lines)
+    console.page(lines)
 
 
 def _sides(call: Call, workspace: OpenWorkspace) -> tuple[str | None, str | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from lastgood.cli.hints import hint_lines
@@ -10,7 +9,6 @@ from lastgood.cli.opening import ProgressLine, open_group
 from lastgood.cli.plans import going_on, owner
 from lastgood.cli.verbs.work import standing
 from lastgood.cli.wording import ago, called, changes, count, pairs, path_text, place, size
-from lastgood.configuration import added_by_project
 from lastgood.paths import printable, to_text
 from lastgood.workspace.opened import OpenWorkspace
 
@@ -22,51 +20,79 @@ if TYPE_CHECKING:
     from lastgood.model.report import StatusReport
 
 _GAPS_SHOWN = 5
+_STATES = {"idle": "green", "active": "cyan", "incomplete": "yellow", "interrupted": "red"}
+_CHANGES = {"added": "green", "deleted": "red"}
 
 
 def status_verb(call: Call, console: Console) -> int:
     """Report the status; always exit code 0 (rule P8)."""
-    with open_group(call, OpenWorkspace, purpose="find") as workspace, ProgressLine(console, "looking"):
-        report = workspace.status()
-    added = added_by_project(report.workspace, environment=os.environ)
-    if console.json:
-        from lastgood.documents import document, text_value
-
-        console.document(
-            document("status", report) | {"project_settings": [text_value(one) for one in added]}
-        )
-        return 0
-    # Rule K7: what a repository's own file adds is shown, for nobody here may have written it.
-    facts = _facts(report, call) + [("project adds", printable(one)) for one in added]
-    console.lines(pairs(facts, limit=console.columns()))
+    report = _looked(call, console)
+    if not console.answer("status", report):
+        console.lines(console.facts(_facts(report, call, console)))
     return 0
 
 
-def _facts(report: StatusReport, call: Call) -> list[tuple[str, str]]:
+def status_without_a_verb(call: Call, console: Console) -> int:
+    """Report the status to a person who typed no verb, and what can be typed next."""
+    report = _looked(call, console)
+    console.lines(console.facts(_facts(report, call, console)))
+    if not call.has("quiet"):
+        _tell_next(report, call, console)
+    return 0
+
+
+def _looked(call: Call, console: Console) -> StatusReport:
+    with open_group(call, OpenWorkspace, purpose="find") as workspace, ProgressLine(console, "looking"):
+        return workspace.status()
+
+
+def _tell_next(report: StatusReport, call: Call, console: Console) -> None:
+    """Say what to type next, to a person who typed no verb."""
+    rows = []
+    if report.state in {"incomplete", "interrupted"}:
+        rows.append(("recover", "go on with what was interrupted, or take it back"))
+    if report.at is None:
+        rows.append(('save "before the agent"', "make the first checkpoint"))
+    else:
+        if report.drift is None or any((report.drift.added, report.drift.modified, report.drift.deleted)):
+            rows.append(("diff", "see what changed since"))
+        rows += [
+            ("save MESSAGE", "keep everything as it is now"),
+            ("restore", "go back: pick a checkpoint from a list"),
+            ("restore PATH", "bring one file or folder back"),
+            ("log PATH", "see at which checkpoints a file changed"),
+            ("undo", "take the last restore back"),
+        ]
+    typed = [(f"  {call.command(words)}", says) for words, says in (*rows, ("help", "all else"))]
+    console.line()
+    console.lines(pairs(typed, limit=console.columns()))
+
+
+def _facts(report: StatusReport, call: Call, console: Console) -> list[tuple[str, str]]:
     facts = [
         ("workspace", printable(report.workspace)),
         (
             "store",
             f"{printable(report.store)} ({size(report.store_bytes)})",
         ),
-        ("state", report.state),
+        ("state", console.styled(report.state, _STATES[report.state])),
         *_sessions(report, call),
-        ("checkpoints", f"{report.checkpoints:,}"),
+        ("checkpoints", _checkpoints(report, call)),
         ("stands at", _told(report.at, call)),
     ]
     if report.at is not None:
-        facts += _drift(report)
-        facts += _gaps(report)
+        facts += _drift(report, call, console)
+        facts += _gaps(report, call)
     if report.latest != report.at:
         facts.append(("latest", _told(report.latest, call)))
     facts += _ignored(report, call)
     facts.append(("durability", report.durability))
     if not report.health:
-        facts.append(("health", "good"))
+        facts.append(("health", console.styled("good", "green")))
     for note in report.health:
-        facts.append(("health", printable(note.message)))
+        facts.append(("health", console.styled(printable(note.message), "red")))
         facts += [("", f"  {line}") for line in hint_lines(note.hint, call)]
-    return facts
+    return [*facts, *(("project adds", printable(one)) for one in report.project_settings)]
 
 
 def _sessions(report: StatusReport, call: Call) -> list[tuple[str, str]]:
@@ -87,7 +113,7 @@ def _sessions(report: StatusReport, call: Call) -> list[tuple[str, str]]:
 
 def _told(checkpoint: Checkpoint | None, call: Call) -> str:
     if checkpoint is None:
-        return f"none yet; make the first: {call.command('save')}"
+        return f"none; make one: {call.command('save')}"
     made = ago(checkpoint.manifest.created_at, now=time.time_ns())
     said = checkpoint.manifest.conversation
     spoken = "" if said is None else f", {count(said.messages, 'message')}"
@@ -95,16 +121,26 @@ def _told(checkpoint: Checkpoint | None, call: Call) -> str:
     return f"{called(checkpoint)}, {checkpoint.kind}, {made}, {files}{spoken}"
 
 
-def _drift(report: StatusReport) -> list[tuple[str, str]]:
+def _checkpoints(report: StatusReport, call: Call) -> str:
+    """Return how many checkpoints there are as `list` shows them, and what it leaves out."""
+    listed = f"{report.checkpoints - report.guards:,}"
+    if not report.guards:
+        return listed
+    return f"{listed}, and {count(report.guards, 'guard')} of restores ({call.command('list --all')})"
+
+
+def _drift(report: StatusReport, call: Call, console: Console) -> list[tuple[str, str]]:
     """Tell what changed since the checkpoint at which the workspace stands, the first paths by name."""
     if report.drift is None:
         return [("since then", "not looked at")]
     facts = [("since then", changes(report.drift))]
-    facts += [("", f"  {one.status:8} {path_text(one.path)}") for one in report.changed]
+    for one in report.changed:
+        status = console.styled(f"{one.status:8}", _CHANGES.get(one.status, "yellow"))
+        facts.append(("", f"  {status} {path_text(one.path)}"))
     drift = report.drift
     more = drift.added + drift.modified + drift.deleted - len(report.changed)
     if more:
-        facts.append(("", f"  and {more:,} more: lastgood diff --stat"))
+        facts.append(("", f"  and {more:,} more: {call.command('diff --stat')}"))
     return facts
 
 
@@ -121,11 +157,11 @@ def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     return facts + ([("", f"  and {more:,} more, below these or beside them")] if more else [])
 
 
-def _gaps(report: StatusReport) -> list[tuple[str, str]]:
+def _gaps(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     if not report.gaps:
         return [("gaps", "none")]
     facts = [("gaps", f"{len(report.gaps):,}")]
     facts += [("", f"  {printable(to_text(gap.path))} ({gap.reason})") for gap in report.gaps[:_GAPS_SHOWN]]
     if len(report.gaps) > _GAPS_SHOWN:
-        facts.append(("", f"  and {len(report.gaps) - _GAPS_SHOWN:,} more: lastgood show @"))
+        facts.append(("", f"  and {len(report.gaps) - _GAPS_SHOWN:,} more: {call.command('show @')}"))
     return facts

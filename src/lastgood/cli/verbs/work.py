@@ -22,7 +22,7 @@ from lastgood.cli.wording import (
 )
 from lastgood.errors import Invalid, Usage
 from lastgood.model.canonical import dumps
-from lastgood.model.session import TASK_STATES
+from lastgood.model.session import TASK_STATES, readable
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
@@ -119,7 +119,7 @@ def tell_lacks(saved: SaveReport, console: Console) -> None:
 # --- session: start, end, list, show or renew the runs of a workspace (rule P1) ---
 
 _HEADER = ("ID", "State", "Goal", "Started", "Owner", "Tasks", "Phase / Step")
-_GOAL = 2
+_GOAL, _PLACE = 2, 6
 _SESSION_TAKES = {
     "start": frozenset({"goal", "sprint", "owner-pid", "transcript", "shared", "force"}),
     "end": frozenset({"incomplete"}),
@@ -153,27 +153,13 @@ def _start(call: Call, console: Console) -> int:
                 exclusive=not call.has("shared"),
                 force=call.has("force"),
             )
-    said = {
-        **_saved(report),
-        "took_over": None if report.took_over is None else report.took_over.id,
-        "unfinished": report.unfinished,
-    }
-    if console.answer("session", said):
+    if console.answer("session", report):
         return _code(report.saved)
     if console.quiet:
         console.line(report.session.id)
     else:
         _tell_start(report, call, console)
     return _code(report.saved)
-
-
-def _saved(report: SessionStarted | SessionEnded) -> dict[str, object]:
-    saved = report.saved
-    return {
-        "session": report.session,
-        "checkpoint": None if saved is None else saved.checkpoint,
-        "new_gaps": () if saved is None else saved.new_gaps,
-    }
 
 
 def _tell_start(report: SessionStarted, call: Call, console: Console) -> None:
@@ -199,7 +185,7 @@ def _code(saved: SaveReport | None) -> int:
 def _end(call: Call, console: Console) -> int:
     with open_for(call) as workspace, ProgressLine(console, "saving"):
         report = workspace.session_end(call.argument(1), finished=not call.has("incomplete"))
-    if not console.answer("session", {**_saved(report), "unknown_effects": report.unknown}):
+    if not console.answer("session", report):
         _tell_end(report, call, console)
     return _code(report.saved)
 
@@ -227,20 +213,19 @@ def _list(call: Call, console: Console) -> int:
     if not reports:
         console.note(f"no sessions yet; start one: {call.command('session start')}")
         return 0
-    console.lines(
-        table([_HEADER, *map(_row, reports)], flexible=_GOAL, limit=console.columns(), optional=(5, 6))
-    )
+    rows = [_HEADER, *(_row(one, console) for one in reports)]
+    console.lines(table(rows, flexible=(_PLACE, _GOAL), limit=console.columns(), optional=(5, _PLACE)))
     return 0
 
 
-def _row(report: SessionReport) -> tuple[str, ...]:
+def _row(report: SessionReport, console: Console) -> tuple[str, ...]:
     session, progress = report.session, report.progress
     pid = session.owner.pid
     return (
         report.id,
         report.state,
         printable((session.goal or "-").partition("\n")[0]),
-        moment(session.started_at),
+        console.moment(session.started_at),
         "-" if pid is None else str(pid),
         f"{progress.count('done')}/{len(progress.tasks)}" if progress.tasks else "-",
         place_cell(None if progress.position.empty else progress.position),
@@ -251,7 +236,7 @@ def _show_session(call: Call, console: Console) -> int:
     with open_for(call) as workspace:
         report = workspace.get_session(call.argument(1))
     if not console.answer("session", {"session": report}):
-        console.lines(pairs(_session_facts(report), limit=console.columns()))
+        console.lines(console.facts(_session_facts(report)))
     return 0
 
 
@@ -291,14 +276,19 @@ def standing(report: SessionReport) -> list[str]:
     if progress.position.artifacts:
         lines.append(f"in-progress artifacts: {artifacts(progress.position)}")
     if progress.tasks:
-        counted = [f"{progress.count(state)} {state}" for state in TASK_STATES if progress.count(state)]
-        lines.append(f"{count(len(progress.tasks), 'task')}: {', '.join(counted)}")
+        lines.append(task_counts(progress))
     session = report.session
     if session.transcript_host is not None and session.transcript_session is not None:
         lines.append(f"conversation: {session.transcript_host} {session.transcript_session}")
     elif session.transcript is not None:
         lines.append(f"conversation: {printable(session.transcript)}")
     return lines
+
+
+def task_counts(progress: Record) -> str:
+    """Return how many tasks there are, and how many are in which state."""
+    counted = [f"{progress.count(state)} {state}" for state in TASK_STATES if progress.count(state)]
+    return f"{count(len(progress.tasks), 'task')}: {', '.join(counted)}"
 
 
 _ACTIONS: dict[str, Callable[[Call, Console], int]] = {
@@ -382,13 +372,19 @@ def progress_facts(progress: Record) -> list[tuple[str, str]]:
 
 def _counted(progress: Record) -> list[tuple[str, str]]:
     facts = []
-    for index, task in enumerate(progress.tasks):
+    tasks, completed = readable(progress.tasks), readable(progress.features.completed)
+    if tasks is None:
+        facts.append(("tasks", f"{task_counts(progress)}; which they are cannot be read"))
+    for index, task in enumerate(tasks or ()):
         again = f", attempt {task.attempts}" if task.attempts > 1 else ""
         facts.append(("" if index else "tasks", f"{task.id}  {task.state}{again}"))
     if progress.features.current is not None:
         facts.append(("feature", printable(progress.features.current)))
-    if progress.features.completed:
-        facts.append(("completed", ", ".join(printable(one) for one in progress.features.completed)))
+    if completed is None:
+        features = count(len(progress.features.completed), "feature")
+        facts.append(("completed", f"{features}; which they are cannot be read"))
+    elif completed:
+        facts.append(("completed", ", ".join(printable(one) for one in completed)))
     if progress.state:
         facts.append(("state", dumps(dict(progress.state)).decode("ascii")))
     return facts

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, open_for
 from lastgood.cli.restoring import agreed
 from lastgood.cli.verbs import checkpoints as delete
-from lastgood.cli.wording import count, moment, size, table
+from lastgood.cli.wording import count, size, table
 from lastgood.errors import Usage
 from lastgood.paths import printable
 
@@ -41,12 +42,13 @@ def _list(call: Call, console: Console) -> int:
     if not summaries:
         console.note("the store knows no workspace yet")
         return 0
-    console.lines(table([_HEADER, *map(_row, summaries)], flexible=0, limit=console.columns()))
+    rows = [_HEADER, *(_row(one, console) for one in summaries)]
+    console.lines(table(rows, flexible=(0,), limit=console.columns()))
     return 0
 
 
-def _row(summary: WorkspaceSummary) -> tuple[str, ...]:
-    latest = "-" if summary.latest is None else moment(summary.latest.manifest.created_at)
+def _row(summary: WorkspaceSummary, console: Console) -> tuple[str, ...]:
+    latest = "-" if summary.latest is None else console.moment(summary.latest.manifest.created_at)
     folder = "present" if summary.present else "not there now"
     amount = size(summary.stored_bytes)
     return printable(summary.path), str(summary.checkpoints), amount, latest, folder
@@ -70,7 +72,7 @@ def _forget(path: str, call: Call, console: Console) -> int:
             if not console.can_ask:
                 raise Usage(
                     "without a terminal `workspace forget` needs --yes",
-                    hint=f"look first: {call.command('workspace forget PATH --dry-run')}",
+                    hint=f"look first: {call.command(f'workspace forget {quoted(path)} --dry-run')}",
                 )
             _preview(checkpoints, path, console)
             if not agreed("Delete them?", console):

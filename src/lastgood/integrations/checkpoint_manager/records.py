@@ -15,12 +15,14 @@ import lastgood
 from lastgood.errors import NotFound, Usage
 from lastgood.ids import name_fault
 from lastgood.integrations.turns import alone, turn
+from lastgood.model.checkpoint import ID_NOTE
 from lastgood.workspace.arguments import expect, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from lastgood.literals import Kind
     from lastgood.model import checkpoint as model
     from lastgood.model.report import UndoReport
     from lastgood.model.session import Features
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 # Under this key of the metadata a checkpoint of ours keeps its record.
 NOTE = "checkpoint-manager"
-TYPES: Mapping[str, model.Kind] = {
+TYPES: Mapping[str, Kind] = {
     "automatic": "risky",
     "manual": "manual",
     "feature": "feature",
@@ -89,7 +91,7 @@ def type_of(given: str) -> str:
 def noted(record: Mapping[str, object]) -> dict[str, str]:
     """Return the metadata that keep a record."""
     try:
-        return {NOTE: json.dumps(record, allow_nan=False, sort_keys=True)}
+        return {NOTE: json.dumps(record, allow_nan=False, sort_keys=True), ID_NOTE: str(record["id"])}
     except (TypeError, ValueError, RecursionError) as error:
         raise Usage(
             f"the context cannot be kept as JSON: {error}", hint="give texts, numbers, lists, dicts"
@@ -155,14 +157,17 @@ def feature_state(root: str, lists: Sequence[str], known: Features) -> dict[str,
     The list is read as it lies in the project; where there is none that can be read, ``known`` counts.
     """
     for path in lists:
-        features = _read_features(os.path.join(root, path))
-        if features is not None:
-            return {**_standing(features), "snapshot_path": path}
+        state = _read_state(os.path.join(root, path))
+        if state is not None:
+            return {**state, "snapshot_path": path}
     return {"current": known.current, "completed": list(known.completed), "snapshot_path": None}
 
 
-def _read_features(path: str) -> list[Mapping[str, object]] | None:
-    """Return the features of a list; None if there is none, or it is no such list."""
+def _read_state(path: str) -> dict[str, object] | None:
+    """Return which features are under way and complete; None if there is no list, or it is no such list.
+
+    A list gives each feature with its state, or, as the skill's records do, the names of these alone.
+    """
     try:
         given = json.loads(_content(path))
     except (OSError, ValueError, RecursionError):
@@ -170,7 +175,20 @@ def _read_features(path: str) -> list[Mapping[str, object]] | None:
     found = given.get("features") if isinstance(given, dict) else given
     if isinstance(found, dict):
         found = [{"id": key, **(one if isinstance(one, dict) else {})} for key, one in found.items()]
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else None
+    if isinstance(found, list):
+        return _standing([one for one in found if isinstance(one, dict)])
+    if not isinstance(given, dict) or not given.keys() & {"current", "completed"}:
+        return None
+    current, completed = given.get("current"), given.get("completed")
+    return {
+        "current": None if current is None else _name(current),
+        "completed": [_name(one) for one in completed] if isinstance(completed, list) else [],
+    }
+
+
+def _name(given: object) -> str:
+    """Return what a feature is called, given as a name or as all that is known of it."""
+    return next(name for name, _ in _named([given])) if isinstance(given, dict) else str(given)
 
 
 def _content(path: str) -> bytes:
@@ -442,7 +460,7 @@ def _delete_surplus(workspace: Workspace, type: str) -> None:
     most = KEPT.get(type)
     if most is not None:
         beyond = [both for both in _records(workspace) if both[1].type == type][most:]
-        workspace.let_go(*(one.id for one, record in beyond if record.id not in _HELD))
+        workspace.delete_unkept(*(one.id for one, record in beyond if record.id not in _HELD))
 
 
 def _rolled_back(

@@ -12,8 +12,8 @@ Needs the package ``claude-agent-sdk`` (``lastgood[claude-agent-sdk]``).
 from lastgood.integrations import missing
 
 try:
-    from lastgood.integrations.claude_agent_sdk.store import LastgoodSessionStore
+    from lastgood.integrations.claude_agent_sdk.store import LastgoodSessionStore, Rewound
 except ModuleNotFoundError as error:
     raise missing(error, extra="claude-agent-sdk") from error
 
-__all__ = ["LastgoodSessionStore"]
+__all__ = ["LastgoodSessionStore", "Rewound"]

@@ -104,6 +104,86 @@ def said_by_a_person(line: SessionStoreEntry) -> str | None:
     return "\n".join(str(one.get("text")) for one in blocks if one.get("type") == "text")
 
 
+class Prompt(Value):
+    """What a person said in a session: the line's id, its text, and the id of the line that it follows."""
+
+    id: str
+    text: str
+    after: str | None
+
+
+def prompt_among(entries: Sequence[SessionStoreEntry], *, message: str | None) -> Prompt | None:
+    """Return a prompt of a session by its id, the newest without one; None if there is none."""
+    before: str | None = None
+    found: Prompt | None = None
+    known = set()
+    for one in entries:
+        fields = cast("dict[str, object]", one)
+        id, parent, text = fields.get("uuid"), fields.get("parentUuid"), said_by_a_person(one)
+        if not isinstance(id, str) or fields.get("isSidechain"):
+            continue
+        if text is not None and message in {None, id}:
+            found = Prompt(
+                id=id, text=text, after=parent if isinstance(parent, str) and parent in known else before
+            )
+        if fields.get("type") in {"user", "assistant"}:
+            before = id
+        known.add(id)
+    return found
+
+
+_LABEL = 200
+# What tools say of what they are about, by the field of their input.
+_ABOUT = ("file_path", "command", "path", "pattern", "url", "description")
+
+
+def label_of(entries: Iterable[SessionStoreEntry]) -> str | None:
+    """Return what the newest of some lines says that say something: a prompt, an answer, a tool's call."""
+    said = (_said(one) for one in reversed([*entries]))
+    return next((shortened(one) for one in said if one.strip()), None)
+
+
+def ends_turn(entries: Iterable[SessionStoreEntry]) -> bool:
+    """Tell whether the newest message among some lines is an answer after which nothing is done."""
+    for line in reversed([*entries]):
+        match cast("dict[str, object]", line):
+            case {"isSidechain": True}:
+                continue
+            case {"type": "assistant", "message": {"content": [*blocks], **rest}}:
+                calls = any(isinstance(one, dict) and one.get("type") == "tool_use" for one in blocks)
+                return not calls and rest.get("stop_reason", "end_turn") not in {None, "tool_use"}
+            case {"type": "user"}:
+                return False
+    return False
+
+
+def shortened(text: str) -> str:
+    """Return a text as one line that is not long."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LABEL else line[: _LABEL - 1] + "…"
+
+
+def _said(line: SessionStoreEntry) -> str:
+    text = said_by_a_person(line)
+    if text is not None:
+        return text
+    match cast("dict[str, object]", line):
+        case {"type": "assistant", "message": {"content": [*blocks]}}:
+            return next((said for said in map(_block_said, reversed(blocks)) if said), "")
+    return ""
+
+
+def _block_said(block: object) -> str:
+    match block:
+        case {"type": "text", "text": str() as text}:
+            return text
+        case {"type": "tool_use", "name": str() as name, **rest}:
+            given = rest.get("input")
+            about = [given[key] for key in _ABOUT if key in given] if isinstance(given, dict) else []
+            return " ".join([name, *(one for one in about[:1] if isinstance(one, str))])
+    return ""
+
+
 def is_fork(entries: Iterable[SessionStoreEntry]) -> bool:
     """Tell whether lines are a copy of another session's: the present files are not theirs."""
     return any(origin_of(one) is not None for one in entries)

@@ -8,15 +8,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from claude_agent_sdk import HookMatcher, SessionStore, project_key_for_directory
+from claude_agent_sdk import HookMatcher, SessionStore, fork_session_via_store, project_key_for_directory
 
-from lastgood.errors import LastgoodError, NotFound
+from lastgood.conversation.hosts import claude_home
+from lastgood.conversation.reader import is_uuid
+from lastgood.errors import Invalid, LastgoodError, NotFound
 from lastgood.integrations.claude_agent_sdk import lines
 from lastgood.integrations.claude_agent_sdk.lines import files_at, newest, origin_of
 from lastgood.integrations.records import Records
+from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from claude_agent_sdk import (
         ClaudeAgentOptions,
         HookContext,
@@ -30,12 +35,26 @@ if TYPE_CHECKING:
         SessionSummaryEntry,
     )
 
-    from lastgood import Workspace
+    from lastgood import AsyncWorkspace, Workspace
+    from lastgood.integrations.records import Spoken
     from lastgood.ledger import LedgerReader
-    from lastgood.model.checkpoint import Kind
+    from lastgood.literals import Kind
     from lastgood.model.report import RestoreReport
+    from lastgood.workspace.arguments import PathLike
 
 _SPACE = "claude-agent-sdk"
+
+
+class Rewound(Value):
+    """What a rewind did: ``prompt`` and all that came of it are taken back.
+
+    ``session_id`` is the session to resume, a copy of the conversation before the prompt; None where the
+    prompt was its first. ``files`` is what became of the files.
+    """
+
+    session_id: str | None
+    prompt: str
+    files: RestoreReport
 
 
 class LastgoodSessionStore(SessionStore):
@@ -43,15 +62,21 @@ class LastgoodSessionStore(SessionStore):
 
     With ``files`` the workspace's files are kept at the same moments: whenever lines of a session are
     handed over (as they come, where `attached` gave the options; else once a turn), and before each prompt
-    where `attached` did. `restore_files` brings them back. ``kind`` is the kind of the
-    workspace's checkpoints, which decides how long they stay.
+    where `attached` did. The conversation so far is kept with them. `restore_files` brings the files back.
+    ``kind`` is the kind of the workspace's checkpoints, which decides how long they stay. The workspace may
+    be an asynchronous one.
     """
 
-    def __init__(self, workspace: Workspace, *, files: bool = True, kind: Kind = "turn") -> None:
+    def __init__(
+        self, workspace: Workspace | AsyncWorkspace, *, files: bool = True, kind: Kind = "turn"
+    ) -> None:
         self._records = Records(workspace, space=_SPACE, kind=kind, files=files)
+        self._home = claude_home(os.environ)
+        # Where the program said that it keeps sessions, by their ids.
+        self._told: dict[str, str] = {}
 
     @property
-    def workspace(self) -> Workspace:
+    def workspace(self) -> Workspace | AsyncWorkspace:
         """The workspace whose files belong to the sessions."""
         return self._records.workspace
 
@@ -63,6 +88,7 @@ class LastgoodSessionStore(SessionStore):
         Lines are handed over as they come, so that a turn which is killed is kept as far as it went; with
         ``flush`` "batched" once a turn.
         """
+        self._home = claude_home({**os.environ, **options.env})
         hooks: dict[Any, Any] = {**(options.hooks or {})}
         if self._records.files:
             before = HookMatcher(hooks=[self.before_prompt])
@@ -111,7 +137,10 @@ class LastgoodSessionStore(SessionStore):
         if said["hook_event_name"] != "UserPromptSubmit" or not isinstance(said.get("prompt"), str):
             return {}
         try:
-            key = self._key(said["session_id"], _project_of(said.get("transcript_path")))
+            transcript = said.get("transcript_path")
+            if transcript:
+                self._told[said["session_id"]] = transcript
+            key = self._key(said["session_id"], _project_of(transcript))
             await self._records.whole(partial(self._expect, key, said["prompt"]))
         except LastgoodError as error:
             return {"systemMessage": f"lastgood could not keep the files: {error.message} ({error.hint})"}
@@ -149,6 +178,45 @@ class LastgoodSessionStore(SessionStore):
             )
         return await self._records.whole(partial(self._records.restore_files, files, options))
 
+    async def rewind(
+        self,
+        session_id: str,
+        *,
+        message: str | None = None,
+        directory: PathLike | None = None,
+        **options: Any,  # noqa: ANN401 - those of restore
+    ) -> Rewound:
+        """Go back to before a prompt, files and conversation together: the newest, or that of an id (uuid).
+
+        The session stays as it is; what was said before the prompt is a new one, to be resumed.
+        ``directory`` is the ``cwd`` of the session, the workspace unless given; ``options`` are those of
+        `Workspace.restore`. `NotFound` without such a prompt, or without files of before it: then nothing
+        was done.
+        """
+        folder = self.workspace.path if directory is None else os.fsdecode(directory)
+        project = project_key_for_directory(folder)
+        entries = await self.load({"project_key": project, "session_id": session_id})
+        prompt = lines.prompt_among(entries or [], message=message)
+        if prompt is None:
+            said = "no prompt" if message is None else f"no prompt {message}"
+            raise NotFound(
+                f"the session {session_id} has {said}", hint="give the uuid of a line that a person wrote"
+            )
+        fork: str | None = None
+        if prompt.after is not None:
+            fork = (
+                await fork_session_via_store(
+                    self, session_id, directory=folder, up_to_message_id=prompt.after
+                )
+            ).session_id
+        try:
+            files = await self.restore_files(session_id, message=prompt.id, project_key=project, **options)
+        except LastgoodError:
+            if fork is not None:
+                await self.delete({"project_key": project, "session_id": fork})
+            raise
+        return Rewound(session_id=fork, prompt=prompt.text, files=files)
+
     def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         at, files = time.time_ns() // 1_000_000, self._records.files
         moment = self._records.ledger.change(
@@ -159,7 +227,8 @@ class LastgoodSessionStore(SessionStore):
         kept: str | None = None
         failure: str | None = "interrupted"
         try:
-            kept, failure = self._keep(key["session_id"]), None
+            ended = lines.ends_turn(entries)
+            kept, failure = self._keep(key, lines.label_of(entries), talk_counts=ended), None
         except LastgoodError as error:
             failure = error.message
             raise
@@ -169,11 +238,32 @@ class LastgoodSessionStore(SessionStore):
             )
 
     def _expect(self, key: SessionKey, prompt: str) -> None:
-        files = self._keep(key["session_id"])
+        files = self._keep(key, lines.shortened(f"before: {prompt}"), talk_counts=True)
         self._records.ledger.change(lambda book: lines.expect_prompt(book, key, prompt, files))
 
-    def _keep(self, session: str) -> str:
-        return self._records.keep_files(f"Claude session {session}", {"claude_session": session})
+    def _keep(self, key: SessionKey, label: str | None, *, talk_counts: bool) -> str:
+        """Keep files and conversation; that more was said makes a checkpoint by itself only if it counts."""
+        session = key["session_id"]
+        message, notes = label or f"Claude session {session}", {"claude_session": session}
+        transcript = self._transcript(key)
+        if transcript is not None:
+            spoken: Spoken = {"transcript": transcript, "conversation_alone": talk_counts}
+            try:
+                return self._records.keep_files(message, notes, spoken)
+            except (Invalid, NotFound):  # it cannot be read; the lines that were handed over can
+                pass
+        said = self._records.ledger.look(lambda book: lines.load(book, key)) or []
+        told = cast("Sequence[Mapping[str, object]]", said)
+        spoken = {"messages": told, "conversation_alone": talk_counts} if told else {}
+        return self._records.keep_files(message, notes, spoken)
+
+    def _transcript(self, key: SessionKey) -> str | None:
+        """Return the file in which the program keeps a session itself, None if there is none."""
+        told = self._told.get(key["session_id"])
+        if told is None and self._home is not None and is_uuid(key["session_id"]):
+            name = f"{key['session_id']}.jsonl"
+            told = os.path.join(self._home, "projects", os.path.basename(key["project_key"]), name)
+        return told if told is not None and os.path.isfile(told) else None
 
     def _key(self, session: str, project: str | None) -> SessionKey:
         chosen = project_key_for_directory(self.workspace.path) if project is None else project

@@ -202,12 +202,11 @@ class Thread:
     def tuple_of(self, page: Page, spot: ThreadPosition) -> CheckpointTuple:
         """Return a checkpoint with everything that belongs to it."""
         here = spot.replace(space=page.space)
-        kept, values = self._body(page)
+        checkpoint, values = self._state(page)
         metadata: dict[str, Any] = self._values.revived(page.metadata)
         if page.files is not None:
             metadata[FILES] = page.files
-        checkpoint = self._values.revived(kept)
-        checkpoint["channel_values"] = {name: self._values.revived(one) for name, one in values.items()}
+        checkpoint["channel_values"] = values
         return CheckpointTuple(
             config=config_of(here, page.id),
             checkpoint=checkpoint,
@@ -233,9 +232,9 @@ class Thread:
                 if channel in missing:
                     found[channel]["writes"].append((task, channel, self._values.revived(value)))
             stored = missing.intersection(page.channels)
-            values = self._body(page)[1] if stored else {}
+            values = self._state(page)[1] if stored else {}
             for name in stored:
-                found[name]["seed"] = self._values.revived(values[name])
+                found[name]["seed"] = values[name]
             missing -= stored
             above = page.parent
         for one in found.values():
@@ -247,17 +246,22 @@ class Thread:
         page = None if parent is None or not versions else self.page(space, parent)
         if page is None or not set(versions).intersection(page.channels):
             return {}
-        kept, values = self._body(page)
-        known = self._values.revived(kept)["channel_versions"]
-        return {
-            name: values[name] for name, at in versions.items() if name in values and known.get(name) == at
-        }
-
-    def _body(self, page: Page) -> tuple[object, dict[str, object]]:
         match self._book.body(page.entry):
-            case {"checkpoint": checkpoint, "values": dict() as values}:
-                return checkpoint, values
-        raise Damaged(f"the checkpoint {page.id} of a thread cannot be read", hint="run: lastgood verify")
+            case {"checkpoint": kept, "values": dict() as values}:
+                known = self._values.revived(kept)["channel_versions"]
+                return {
+                    name: values[name]
+                    for name, at in versions.items()
+                    if name in values and known.get(name) == at
+                }
+        raise _unreadable(page)
+
+    def _state(self, page: Page) -> tuple[Checkpoint, dict[str, Any]]:
+        """Return a checkpoint, and what its channels hold."""
+        match self._values.read(self._book, page.entry):
+            case {"checkpoint": dict() as checkpoint, "values": dict() as values}:
+                return cast("Checkpoint", checkpoint), values
+        raise _unreadable(page)
 
     def _writes(self, space: str, id: str) -> list[tuple[str, str, object]]:
         """Return task, channel and plain value of a checkpoint's writes, in the order of their tasks."""
@@ -276,6 +280,10 @@ class Thread:
                     raise Damaged("a write of a thread cannot be read", hint="run: lastgood verify")
         found.sort(key=lambda one: one[0])
         return [(task, channel, value) for _, task, channel, value in found]
+
+
+def _unreadable(page: Page) -> Damaged:
+    return Damaged(f"the checkpoint {page.id} of a thread cannot be read", hint="run: lastgood verify")
 
 
 def put_checkpoint(

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from lastgood import Workspace
+    from lastgood import AsyncWorkspace, Workspace
     from lastgood.integrations.langgraph.pages import ThreadPosition
     from lastgood.ledger import LedgerReader, LedgerWriter
-    from lastgood.model.checkpoint import Kind
+    from lastgood.literals import Kind
     from lastgood.model.report import RestoreReport
 
 Words = ParamSpec("Words")
@@ -79,12 +79,13 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
     refused, because reading them would have to run code that the data names. ``kind`` is the kind of
     the workspace's checkpoints, which decides how long they stay.
 
-    Every method has its awaited form, which waits in a thread.
+    Every method has its awaited form, which waits in a thread. Of an asynchronous workspace all are there,
+    too; the awaited ones belong to its loop.
     """
 
     def __init__(
         self,
-        workspace: Workspace,
+        workspace: Workspace | AsyncWorkspace,
         *,
         files: bool = False,
         allow: Iterable[type | tuple[str, ...]] = (),
@@ -96,7 +97,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
         self._records = Records(workspace, space=_SPACE, kind=kind, files=files)
 
     @property
-    def workspace(self) -> Workspace:
+    def workspace(self) -> Workspace | AsyncWorkspace:
         """The workspace whose files belong to the threads."""
         return self._records.workspace
 

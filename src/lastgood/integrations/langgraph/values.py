@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from struct import pack
 from typing import Any
 
 import ormsgpack
@@ -11,6 +12,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from lastgood.errors import Invalid, Unsafe
+from lastgood.ledger.cells import NamedList, NotEncodable, Remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from langgraph.checkpoint.serde.base import SerializerProtocol
+
+    from lastgood.ledger import LedgerEntry, LedgerReader
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _DEPTH = 150
@@ -27,6 +31,20 @@ _METHOD, _ARRAY, _SNAPSHOT = 3, 6, 7
 # The key by which the snapshot of a delta channel is told from a dict of the state's own.
 _SNAPSHOT_OF = "\0langgraph delta snapshot of"
 _CHECKED_MOST = 50_000
+# Lists of so many items, and not deeper, are packed by the names of their items: their bytes in msgpack.
+_NAMED_LEAST, _NAMED_DEEPEST = 16, 2
+_NAMED = frozenset({type(None), bool, int, float, str, list, dict})
+# With these, all but bytes has its own bytes: what is no plain value is refused.
+_EXACTLY = (
+    ormsgpack.OPT_PASSTHROUGH_DATACLASS
+    | ormsgpack.OPT_PASSTHROUGH_DATETIME
+    | ormsgpack.OPT_PASSTHROUGH_ENUM
+    | ormsgpack.OPT_PASSTHROUGH_SUBCLASS
+    | ormsgpack.OPT_PASSTHROUGH_TUPLE
+    | ormsgpack.OPT_PASSTHROUGH_UUID
+)
+# How much memory what was packed before may take up, in bytes.
+_PACKED_MOST = 32 << 20
 _ALLOW = "name the type when you make the saver: LastgoodSaver(workspace, allow=[TYPE])"
 
 
@@ -52,12 +70,14 @@ class Values:
             allowed_msgpack_modules=tuple(self._allowed) or None
         )
         self._checked: set[bytes] = set()
+        self._packed: Remembered[bytes] = Remembered(most=_PACKED_MOST)
+        self._msgpack = None if serde is not None else _Msgpack(self)
 
     def allowing(self, more: Iterable[type | tuple[str, ...]]) -> Self:
         """Return one that allows more types."""
         return type(self)(allow=[*self._allowed, *more], serde=self._own)
 
-    def plain(self, value: object, depth: int = 0) -> object:
+    def plain(self, value: object, depth: int = 0) -> object:  # noqa: PLR0911 - a form a line
         """Return a value as a plain one, to be examined; `Invalid` for what cannot be written."""
         if self._own is not None:
             return self._written(value)
@@ -68,6 +88,8 @@ class Values:
             raise Invalid("the state lies too deep in itself", hint=f"nest at most {_DEPTH} lists and dicts")
         if kind is list:
             assert isinstance(value, list)
+            if len(value) >= _NAMED_LEAST and depth <= _NAMED_DEEPEST:
+                return self._named(value, depth + 1)
             return [one if type(one) in _PLAIN else self.plain(one, depth + 1) for one in value]
         if kind is dict:
             assert isinstance(value, dict)
@@ -77,6 +99,36 @@ class Values:
             assert isinstance(value, _DeltaSnapshot)
             return {_SNAPSHOT_OF: self.plain(value.value, depth + 1)}
         return self._written(value)
+
+    def _named(self, value: list[object], depth: int) -> NamedList:
+        """Return a list whose items are known by their bytes in msgpack, or by their pairs."""
+        names: list[object] = []
+        items: list[object] = []
+        for one in value:
+            if type(one) in _NAMED:
+                try:
+                    names.append(ormsgpack.packb(one, None, _EXACTLY))
+                except TypeError:  # something in it is no plain value, or a key is no text
+                    pass
+                else:
+                    items.append(one)
+                    continue
+            item = self.plain(one, depth)
+            names.append(item if type(item) is tuple else None)
+            items.append(item)
+
+        def plain(name: object, item: object) -> tuple[object, bool]:
+            if type(name) is not bytes:
+                return item, name is not None
+            item = self.plain(item, depth)
+            return item, _is_named_whole(item)
+
+        return NamedList(names, items, known=self._packed, plain=plain)
+
+    def read(self, book: LedgerReader, entry: LedgerEntry) -> Any:  # noqa: ANN401 - whatever was written
+        """Return what an entry's body was made of; `Unsafe` for a form that is more than data."""
+        encoded = None if self._msgpack is None else book.encoded(entry, self._msgpack)
+        return self.revived(book.body(entry)) if encoded is None else self._loaded("msgpack", encoded)
 
     def revived(self, plain: object) -> Any:  # noqa: ANN401 - whatever the channel held
         """Return what `plain` was made of; `Unsafe` for a form that is more than data."""
@@ -108,6 +160,9 @@ class Values:
 
     def _read(self, form: str, content: bytes) -> object:
         self.examine(form, content)
+        return self._loaded(form, content)
+
+    def _loaded(self, form: str, content: bytes) -> object:
         try:
             return self.serde.loads_typed((form, content))
         except (NotImplementedError, ValueError) as error:
@@ -138,6 +193,84 @@ class Values:
         if len(self._checked) >= _CHECKED_MOST:
             self._checked.clear()
         self._checked.add(mark)
+
+
+class _Msgpack:
+    """Plain values in the serialiser's own format, in which they are read at once."""
+
+    def __init__(self, values: Values) -> None:
+        self._examine = values.examine
+
+    def scalar(self, value: object) -> bytes:
+        """Return None, a bool, an int or a float."""
+        try:
+            return ormsgpack.packb(value)
+        except TypeError as error:  # a long number
+            raise NotEncodable from error
+
+    def text(self, content: bytes) -> bytes:
+        """Return a text."""
+        try:
+            content.decode()
+        except UnicodeDecodeError as error:
+            raise NotEncodable from error
+        return _header(len(content), _TEXTS) + content
+
+    def content(self, content: bytes) -> bytes:
+        """Return bytes."""
+        return _header(len(content), _CONTENTS) + content
+
+    def row(self, count: int, items: list[bytes]) -> list[bytes]:
+        """Return a list."""
+        return [_header(count, _ROWS), *items]
+
+    def table(self, count: int, items: list[bytes]) -> list[bytes]:
+        """Return a dict, or the snapshot of a delta channel."""
+        if items and items[0].startswith(_SNAPSHOT_KEY):
+            inner = b"".join(items)[len(_SNAPSHOT_KEY) :]
+            return [pack(">BIB", 0xC9, len(inner), _SNAPSHOT), inner]
+        return [_header(count, _TABLES), *items]
+
+    def pair(self, form: str, content: bytes) -> bytes:
+        """Return what the serialiser wrote, examined."""
+        self._examine(form, content)
+        if form != "msgpack":
+            raise NotEncodable
+        return content
+
+
+# How a text, bytes, a list and a dict begin in msgpack: the short forms with the count in the first byte
+# (the first, and up to which count), and the longer ones with counts of one, two and four bytes.
+_TEXTS = (0xA0, 32, ((0xD9, ">BB"), (0xDA, ">BH"), (0xDB, ">BI")))
+_CONTENTS = (0, 0, ((0xC4, ">BB"), (0xC5, ">BH"), (0xC6, ">BI")))
+_ROWS = (0x90, 16, ((0xDC, ">BH"), (0xDD, ">BI")))
+_TABLES = (0x80, 16, ((0xDE, ">BH"), (0xDF, ">BI")))
+_MOST = {">BB": 0xFF, ">BH": 0xFFFF, ">BI": 0xFFFFFFFF}
+
+
+def _header(count: int, kind: tuple[int, int, tuple[tuple[int, str], ...]]) -> bytes:
+    first, short, longer = kind
+    if count < short:
+        return bytes((first + count,))
+    for tag, layout in longer:
+        if count <= _MOST[layout]:
+            return pack(layout, tag, count)
+    raise NotEncodable
+
+
+_SNAPSHOT_KEY = _header(len(_SNAPSHOT_OF), _TEXTS) + _SNAPSHOT_OF.encode()
+
+
+def _is_named_whole(plain: object) -> bool:
+    """Tell whether the bytes in msgpack of a plain value are those of no other: bytes are like bytearrays."""
+    kind = type(plain)
+    if kind is list:
+        assert isinstance(plain, list)
+        return all(map(_is_named_whole, plain))
+    if kind is dict:
+        assert isinstance(plain, dict)
+        return all(map(_is_named_whole, plain.values()))
+    return kind is not bytes and kind in _PLAIN
 
 
 def _named(one: type | tuple[str, ...]) -> tuple[str, ...]:

@@ -168,6 +168,7 @@ class CheckpointService:
     ) -> CheckpointResult:
         """Make a checkpoint; one of an unchanged workspace fails, unless empty ones are allowed.
 
+        The result of that has the checkpoint that holds the files already: its id can be restored, too.
         ``messages`` are the conversation so far, for `conversation` to give back.
         """
         if not self._initialized:
@@ -182,8 +183,8 @@ class CheckpointService:
             )
         except LastgoodError as error:
             return await self._failed(_words(error))
-        if saved is None:
-            return CheckpointResult.fail(_UNCHANGED)
+        if not saved.made:
+            return CheckpointResult.unchanged(_UNCHANGED, held=saved.checkpoint.id)
         await self._tell(*_news(saved))
         return CheckpointResult.ok(saved.checkpoint)
 
@@ -291,7 +292,7 @@ class CheckpointService:
             logger.warning("no checkpoint before a tool: %s", _words(error))
             news: list[Told] = [(CheckpointEvent.ERROR, {"error": _words(error)})]
         else:
-            news = [] if saved is None else _news(saved)
+            news = _news(saved) if saved.made else []
         if any(self._listeners[event] for event, _ in news):
             _run(self._tell(*news))
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeGuard
 
+    from lastgood.literals import Kind
     from lastgood.model import checkpoint as model
     from lastgood.model.checkpoint import Checkpoint as KeptCheckpoint
     from lastgood.model.operation import Operation
@@ -304,10 +305,14 @@ _TIDIED_EVERY = 20
 
 @dataclass
 class Saved:
-    """A checkpoint that was made, and how many fell out of sight by that."""
+    """A checkpoint that was made, and how many fell out of sight by that.
+
+    Of an unchanged workspace it is the one that holds the files already, and ``made`` is False.
+    """
 
     checkpoint: Checkpoint
     dropped: int = 0
+    made: bool = True
 
 
 @dataclass
@@ -385,22 +390,24 @@ class Timeline:
         allow_empty: bool = False,
         step: int | None = None,
         messages: Messages | None = None,
-    ) -> Saved | None:
-        """Make a checkpoint; None if nothing changed since the one where the workspace stands."""
+    ) -> Saved:
+        """Make a checkpoint, unless nothing changed since the one where the workspace stands."""
         with self._at_work() as (workspace, line):
             at, newest = line.at, line.newest
             forced = allow_empty or _is_first(line)
             notes = {} if step is None else {STEP: str(step)}
             if at is not None and newest is not None and at.id != newest.id:
                 if not forced and messages is None and not _differs(workspace, at):
-                    return None
+                    return Saved(self._shown(workspace, line, at), made=False)
                 notes[PARENT] = at.id
                 forced = True
-            kind: model.Kind = "manual" if step is None else "turn"
+            kind: Kind = "manual" if step is None else "turn"
             report = workspace.save(
                 _cut(message), kind=kind, metadata=notes, allow_empty=forced, messages=messages
             )
-            return self._saved(workspace, report.checkpoint) if report.created else None
+            if not report.created:
+                return Saved(self._shown(workspace, line, report.checkpoint), made=False)
+            return self._saved(workspace, report.checkpoint)
 
     @_healing
     def restore(

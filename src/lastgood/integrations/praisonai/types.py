@@ -266,6 +266,7 @@ class CheckpointResult:
     success: bool
     checkpoint: Checkpoint | None = None
     error: str | None = None
+    _held = ""
 
     @classmethod
     def ok(cls, checkpoint: Checkpoint) -> Self:
@@ -277,17 +278,24 @@ class CheckpointResult:
         """Return a failure."""
         return cls(success=False, error=error)
 
+    @classmethod
+    def unchanged(cls, error: str, *, held: str) -> Self:
+        """Return the failure of a save of nothing new, with the id of what holds these files already."""
+        result = cls.fail(error)
+        result._held = held  # noqa: SLF001 - one of its own
+        return result
+
     @property
     def id(self) -> str:
-        """The checkpoint's id; empty if there is none."""
-        return "" if self.checkpoint is None else self.checkpoint.id
+        """The checkpoint's id, of a save of nothing new that of the one before; empty if there is none."""
+        return self._held if self.checkpoint is None else self.checkpoint.id
 
     def __str__(self) -> str:
         return self.id
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
-            return self.checkpoint is not None and self.id == other
+            return bool(self.id) and self.id == other
         if not isinstance(other, CheckpointResult):
             return NotImplemented
         mine = (self.success, self.checkpoint, self.error)

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from lastgood.context import Context
+    from lastgood.literals import PartScope, Scope
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Part, PartScope
-    from lastgood.settings import Scope
+    from lastgood.model.operation import Part
     from lastgood.transaction import RestoreTransaction
 
     class PartModule(Protocol):

@@ -9,22 +9,32 @@ from __future__ import annotations
 from lastgood.conversation import reader
 from lastgood.conversation.reader import blobs
 from lastgood.errors import Conflict, Invalid, LastgoodError, NotFound, Unsafe
-from lastgood.model.canonical import path_value
+from lastgood.model.canonical import PATH, path_value
 from lastgood.model.operation import Part, PartOutcome
-from lastgood.paths import to_bytes
-from lastgood.value import cast
+from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lastgood.context import Context
+    from lastgood.literals import ConversationForm
     from lastgood.model.checkpoint import Checkpoint, Conversation
     from lastgood.transaction import RestoreTransaction
 
-_HOSTS = frozenset({"claude-code", "codex"})
 _MOST_COPIES = 10_000
 _NOTE = "a session that is running keeps its later messages; this one goes on from the checkpoint"
+
+
+class Remark(Value):
+    """Why a checkpoint's conversation takes no new transcript, with what to do then.
+
+    ``resume_command`` goes on with the one that is there, if that holds just what the checkpoint does.
+    """
+
+    note: str
+    hint: str | None = None
+    resume_command: str | None = None
 
 
 def plan(context: Context, target: Checkpoint) -> Part | None:
@@ -33,10 +43,10 @@ def plan(context: Context, target: Checkpoint) -> Part | None:
     return found if isinstance(found, Part) else None
 
 
-def remark(context: Context, target: Checkpoint) -> str | None:
+def remark(context: Context, target: Checkpoint) -> Remark | None:
     """Return why a checkpoint's conversation takes no new transcript; None if it would take one."""
     found = _decide(context, target)
-    return found if isinstance(found, str) else None
+    return found if isinstance(found, Remark) else None
 
 
 def refuse(context: Context, part: Part) -> None:
@@ -44,7 +54,7 @@ def refuse(context: Context, part: Part) -> None:
     if not part.after:
         return  # what was continued since is kept when it comes to that
     path = _path(part.after)
-    context.transcripts.beside(path)
+    _folder(context, str(part.after["form"]), path)
     if _presence(context, part.after) == "different":
         raise Conflict(
             "something else lies where the conversation was to go",
@@ -62,23 +72,40 @@ def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
         return PartOutcome(scope="conversation", result="failed", reason=error.message)
 
 
-def _decide(context: Context, target: Checkpoint) -> Part | str:
+def _decide(context: Context, target: Checkpoint) -> Part | Remark:
     held = target.manifest.conversation
-    if held is None or held.form not in _HOSTS or held.source is None:
-        return "it comes back as messages: it is no transcript of a host that is known"
-    old = reader.session_in(held.form, held.source)
+    if held is None or held.form not in reader.FOLDERS or held.source is None:
+        return _as_messages(target, "it is no transcript of a host that is known")
+    head = reader.first_line(context.engine, held.tree)
+    old = reader.session_in(held.form, held.source, head=head)
     if old is None:
-        return "it comes back as messages: its file does not lie in its host's folder"
+        return _as_messages(target, "its file does not lie in its host's folder")
     try:
-        folder = context.transcripts.beside(held.source)
-    except (NotFound, Unsafe) as error:
-        return f"it comes back as messages: {error.message}"
-    original = folder + b"/" + held.source.rpartition(b"/")[2]
-    if reader.session_in(held.form, original) is None:
-        return "it comes back as messages: a link leads out of its host's folder"
-    if _is_whole(context, held):
-        return "the transcript holds just this already"
-    return _copy(context, held, original=original, old=old, checkpoint=target.id)
+        original = _original(context, held.form, held.source)
+        if reader.session_in(held.form, original, head=head) is None:
+            return _as_messages(target, "a link leads out of its host's folder")
+        if _is_whole(context, held):
+            return Remark(
+                note="the transcript holds just this already",
+                resume_command=reader.resume_command(held.form, old),
+            )
+        return _copy(context, held, original=original, old=old, checkpoint=target.id)
+    except (NotFound, Unsafe, Invalid) as error:
+        return _as_messages(target, error.message, mend=error.details.get("mend"))
+
+
+def _original(context: Context, form: str, source: bytes) -> bytes:
+    """Return where a transcript really lies, in a folder that is fit for another one."""
+    kept = reader.file_of(form, source)
+    return _folder(context, form, kept) + source.removeprefix(kept.rpartition(b"/")[0])
+
+
+def _as_messages(target: Checkpoint, why: str, *, mend: object = None) -> Remark:
+    read = f"read what was said: lastgood show {target.short_id} --conversation"
+    return Remark(
+        note=f"it comes back as messages only: {why}",
+        hint=read if mend is None else f"mend that, and restore again: {mend}\n{read}",
+    )
 
 
 def _is_whole(context: Context, held: Conversation) -> bool:
@@ -111,12 +138,14 @@ def _copy(context: Context, held: Conversation, *, original: bytes, old: str, ch
         seed = sha256(b"%b\0%b\0%d" % (checkpoint.encode(), original, number)).digest()[:16]
         new = reader.fork_id(held.form, seed, old=old)
         path = reader.fork_name(held.form, original, old=old, new=new)
-        if context.transcripts.present(path, size=-1, digest=b"") == "absent":
+        taken = reader.taken_name(held.form, original, new=new)
+        free = context.transcripts.present(path, size=-1, digest=b"") == "absent"
+        if free and not _has_taken(context, taken):
             break
     else:
         raise Unsafe("there are too many copies of this conversation", hint="remove those not needed")
     running, size = sha256(), 0
-    for piece in _pieces(context, held.tree, old=old, new=new):
+    for piece in _pieces(context, held.form, held.tree, old=old, new=new):
         running.update(piece)
         size += len(piece)
     return Part(
@@ -129,25 +158,19 @@ def _copy(context: Context, held: Conversation, *, original: bytes, old: str, ch
             "old": old,
             "session": new,
             "transcript": path_value(path),
+            **({} if taken is None else {"taken": path_value(taken)}),
             "bytes": size,
             "sha256": running.hexdigest(),
-            "resume_command": reader.resume_command(held.form, new),
+            "resume_command": reader.resume_command(held.form, new, copy=path),
             "note": _NOTE,
         },
     )
 
 
-def _pieces(context: Context, tree: str, *, old: str, new: str) -> Iterator[bytes]:
-    """Yield a conversation as it is, but for the name of its session; it ends with its last line."""
-    rest = b""
-    for oid in blobs(context.engine, tree):
-        rest += context.engine.read_blob(oid)
-        whole = rest.rfind(b"\n") + 1
-        if whole:
-            yield reader.renamed(rest[:whole], old=old, new=new)
-            rest = rest[whole:]
-    if rest:
-        yield reader.renamed(rest, old=old, new=new) + b"\n"
+def _pieces(context: Context, form: ConversationForm, tree: str, *, old: str, new: str) -> Iterator[bytes]:
+    """Yield a conversation as its host is to find it."""
+    segments = (context.engine.read_blob(oid) for oid in blobs(context.engine, tree))
+    return reader.copied(form, segments, old=old, new=new)
 
 
 def _written(restoring: RestoreTransaction, after: Mapping[str, object]) -> PartOutcome:
@@ -159,8 +182,10 @@ def _written(restoring: RestoreTransaction, after: Mapping[str, object]) -> Part
         )
     if found == "absent":
         path = _path(after)
-        context.transcripts.beside(path)
-        pieces = _pieces(context, str(after["tree"]), old=str(after["old"]), new=str(after["session"]))
+        _folder(context, str(after["form"]), path)
+        form = cast("ConversationForm", after["form"])
+        old, new = str(after["old"]), str(after["session"])
+        pieces = _pieces(context, form, str(after["tree"]), old=old, new=new)
         restoring.transcripts.place(path, pieces)
     details = {key: after[key] for key in ("messages", "transcript", "resume_command", "note")}
     return PartOutcome(scope="conversation", result="restored", details=details)
@@ -178,7 +203,25 @@ def _removed(restoring: RestoreTransaction, before: Mapping[str, object]) -> Par
         )
     if found == "same":
         restoring.transcripts.remove(_path(before))
+    if "taken" in before and _has_taken(restoring.context, _path(before, "taken")):
+        return PartOutcome(
+            scope="conversation",
+            result="kept",
+            reason=f"{before['form']} has taken it in by now, and keeps it until it is told to delete it",
+            details=details,
+        )
     return PartOutcome(scope="conversation", result="restored", details=details)
+
+
+def _has_taken(context: Context, path: bytes | None) -> bool:
+    """Tell whether a host that takes a copy into its database has done so; False where nobody can tell."""
+    if path is None:
+        return False
+    try:
+        context.transcripts.open(path).close()
+    except (NotFound, Invalid):
+        return False
+    return True
 
 
 def _presence(context: Context, side: Mapping[str, object]) -> str:
@@ -186,10 +229,10 @@ def _presence(context: Context, side: Mapping[str, object]) -> str:
     return context.transcripts.present(_path(side), size=cast("int", size), digest=digest)
 
 
-def _path(side: Mapping[str, object]) -> bytes:
-    value = side["transcript"]
-    if isinstance(value, dict):
-        from binascii import a2b_base64
+def _folder(context: Context, form: str, path: bytes) -> bytes:
+    """Return the folder of a host's transcript; what the host itself makes, its home too, may be missing."""
+    return context.transcripts.beside(path, missing=reader.FOLDERS[form])
 
-        return a2b_base64(str(value["bytes"]).encode("ascii"))
-    return to_bytes(str(value))
+
+def _path(side: Mapping[str, object], key: str = "transcript") -> bytes:
+    return cast("bytes", PATH.read(side[key]))

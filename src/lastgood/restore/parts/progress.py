@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Conflict
+from lastgood.errors import Conflict, Damaged
 from lastgood.lease import current_work, state_of, unfinished
 from lastgood.model.canonical import Fields
 from lastgood.model.operation import Part, PartOutcome
-from lastgood.model.session import PROGRESS, encode_progress, progress_record
+from lastgood.model.session import PROGRESS, encode_progress
 from lastgood.value import cast
 
 TYPE_CHECKING = False
@@ -22,17 +22,40 @@ _CHANGED = "the progress went on since"
 
 
 def plan(context: Context, target: Checkpoint) -> Part | None:
-    """Return the change from the progress in force to that of a checkpoint; None if they are the same."""
+    """Return the change from the progress in force to that of a checkpoint.
+
+    None if they are the same, or if that of the checkpoint cannot be read (see `unreadable`).
+    """
+    found = _decide(context, target)
+    return found if isinstance(found, Part) else None
+
+
+def unreadable(context: Context, target: Checkpoint) -> PartOutcome | None:
+    """Return that progress stays because that of a checkpoint cannot be read; None where it can."""
+    found = _decide(context, target)
+    return found if isinstance(found, PartOutcome) else None
+
+
+def _decide(context: Context, target: Checkpoint) -> Part | PartOutcome | None:
+    try:
+        return _change(context, target)
+    except Damaged as error:
+        reason = f"that of {target.short_id} cannot be read: {error.message}"
+        return PartOutcome(scope="progress", result="kept", reason=reason)
+
+
+def _change(context: Context, target: Checkpoint) -> Part | None:
     present = current_work(context)
     if present.session is not None:
-        return _change(context, present.key, target.manifest.progress)
+        return change_to(context, present.key, target.manifest.progress)
     made_by = target.manifest.session
     if made_by is not None and _waits(context, made_by):
-        return _change(context, made_by, target.manifest.progress)
-    return _change(context, present.key, target.manifest.progress) or _from_before(context, target)
+        return change_to(context, made_by, target.manifest.progress)
+    return change_to(context, present.key, target.manifest.progress) or _from_before(context, target)
 
 
-def _change(context: Context, key: str, wanted: Progress) -> Part | None:
+def change_to(context: Context, key: str, wanted: Progress) -> Part | None:
+    """Return the change of one record to some progress; None if that is what it has."""
     present = context.work.progress(key)
     if _same(present, wanted):
         return None
@@ -57,7 +80,7 @@ def _from_before(context: Context, target: Checkpoint) -> Part | None:
     started = context.catalogue.find(Query(workspace_key=context.key, session=waiting, kind="session-start"))
     if not started or started[-1].sequence < target.sequence:
         return None
-    return _change(context, waiting, started[-1].manifest.progress)
+    return change_to(context, waiting, started[-1].manifest.progress)
 
 
 def refuse(context: Context, part: Part) -> None:
@@ -95,7 +118,7 @@ def renewed(context: Context, part: Part) -> Part:
 
 
 def _side(key: str, progress: Progress) -> dict[str, object]:
-    return {"key": key, "progress": progress_record(progress)}
+    return {"key": key, "progress": PROGRESS.write(progress)}
 
 
 def _key(part: Part) -> str:

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lastgood.command import Given
+    from lastgood.literals import EffectState
     from lastgood.model.checkpoint import Checkpoint, CheckReport, CommandResult
     from lastgood.model.report import HeadMoved, RestoreReport
     from lastgood.model.run import Command, PlannedTask
-    from lastgood.model.session import Effect, EffectState
+    from lastgood.model.session import Effect
     from lastgood.workspace.running.context import RunContext
 
 
@@ -57,7 +58,12 @@ def keep_start(context: RunContext, task: PlannedTask) -> str | None:
 
 
 def save_leftover(
-    context: RunContext, task: PlannedTask, attempt: Effect, *, reason: str
+    context: RunContext,
+    task: PlannedTask,
+    attempt: Effect,
+    *,
+    reason: str,
+    replaces: Checkpoint | None = None,
 ) -> Checkpoint | None:
     """Return a new checkpoint of what an attempt left.
 
@@ -71,6 +77,7 @@ def save_leftover(
         task=task.id,
         moment="after",
         metadata={ATTEMPT: str(attempt.attempt)},
+        replaces=replaces,
     )
     context.events.saved(report, task=task.id)
     context.rested()
@@ -365,6 +372,7 @@ class Attempt:
         self._began = context.workspace.monotonic()
         self._lines = OutputLines(self._line, monotonic=context.workspace.monotonic)
         self._effect: Effect | None = None
+        self._checking: Checkpoint | None = None
 
     @property
     def effect(self) -> Effect:
@@ -374,6 +382,9 @@ class Attempt:
 
     def carry_out(self) -> Ended:
         """Run the command, and if that ends well its check; `Interrupted` if the run is to end."""
+        context, task = self._context, self._task
+        context.input.keep_for(task, tell=lambda reason: context.events.notice(reason, task=task.id))
+        self._began = context.workspace.monotonic()
         self._begin()
         try:
             return self._carried_out()
@@ -480,6 +491,8 @@ class Attempt:
             left = max(task.timeout - (context.workspace.monotonic() - self._began), 0.001)
         verdict = context.workspace.judge(saved.checkpoint, task.check, commands=self, timeout=left)
         context.signals.check()
+        if saved.created and verdict.good is not None:
+            self._checking = verdict.checkpoint
         if verdict.check.exit_code != 0:
             return self._failed(f"its check failed: {_check_fault(verdict)}", ran=None, verdict=verdict)
         if verdict.good is None:
@@ -525,7 +538,7 @@ class Attempt:
 
     def _done(self, verdict: CheckReport | None) -> Ended:
         context, task = self._context, self._task
-        report = context.workspace.attempt_done(task.id)
+        report = context.workspace.attempt_done(task.id, replaces=self._checking)
         checkpoint = self._judged(report.saved.checkpoint if report.saved else None, verdict)
         if checkpoint is not None:
             context.events.checkpoint(checkpoint, task=task.id)
@@ -554,7 +567,7 @@ class Attempt:
         context, task = self._context, self._task
         state: EffectState = "unknown" if unknown else "failed"
         context.workspace.attempt_failed(task.id, state=state)
-        left = save_leftover(context, task, self.effect, reason=reason)
+        left = save_leftover(context, task, self.effect, reason=reason, replaces=self._checking)
         checkpoint = self._judged(left, verdict)
         context.events.changed(
             "attempt-failed",
@@ -568,9 +581,13 @@ class Attempt:
         return Ended(effect=self.effect, reason=reason, unknown=unknown)
 
     def _judged(self, checkpoint: Checkpoint | None, verdict: CheckReport | None) -> Checkpoint | None:
+        """Return the checkpoint of an attempt's end with its check's verdict; the one before goes."""
         if checkpoint is None or verdict is None:
             return checkpoint
-        return self._context.workspace.pass_on(verdict, checkpoint)
+        judged = self._context.workspace.pass_on(verdict, checkpoint)
+        if self._checking is not None:
+            self._context.workspace.give_up(self._checking, to=judged)
+        return judged
 
     def _own_word(self) -> str | None:
         """Return why the task failed by its own word, though its command ended well."""

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from lastgood.command import GuardedCommands
     from lastgood.conversation.hosts import FoundConversation
     from lastgood.conversation.search import ConversationSearch
+    from lastgood.literals import RunEventType
+    from lastgood.model.calls import RunObserver
     from lastgood.model.checkpoint import Checkpoint, SaveReport
-    from lastgood.model.run import PlannedTask, RunEventType, RunObserver, WorkPlan
+    from lastgood.model.run import PlannedTask, WorkPlan
     from lastgood.model.session import Task
     from lastgood.workspace.running.given import StandardInput
     from lastgood.workspace.running.workspace import RunWorkspace
@@ -347,7 +349,7 @@ class RunEvents:
         self._observer = observer
         self._output = output
         self.last: str | None = None
-        self._recorded: tuple[Task, ...] | None = None
+        self._recorded: Sequence[Task] | None = None
         self._tasks: tuple[Task, ...] = ()
 
     def tell(self, type: RunEventType, **fields: object) -> None:
@@ -403,7 +405,7 @@ class RunEvents:
         from lastgood.model.session import Task
 
         recorded = self._workspace.progress.tasks
-        if recorded is not self._recorded:
+        if recorded != self._recorded:
             known = {task.id: task for task in recorded}
             self._recorded = recorded
             self._tasks = tuple([known.get(task.id) or Task(id=task.id) for task in self._plan.tasks])

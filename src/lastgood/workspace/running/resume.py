@@ -13,6 +13,7 @@ from lastgood.model.canonical import iso, path_value
 from lastgood.model.run import RunReport, WorkPlan
 from lastgood.model.tree import compare, same_content
 from lastgood.paths import printable, to_text
+from lastgood.recovery import run_words
 from lastgood.suggestions import nearest
 from lastgood.tasks import task as task_of
 from lastgood.tasks import unknown_effects
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.host import ExclusiveHold
+    from lastgood.literals import Choice, RunState
     from lastgood.model.checkpoint import Checkpoint, SaveReport
     from lastgood.model.operation import Operation, Step
-    from lastgood.model.run import Choice, PlannedRun, RecoverReport, RunState
+    from lastgood.model.run import PlannedRun, RecoverReport
     from lastgood.model.session import Effect, Living, Progress, Session, SessionReport, Task
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.running.context import Signals
@@ -142,14 +144,16 @@ def start_run(
     """Begin a run or continue the one that died; a report if there is nothing to be carried out."""
     _reclaim(workspace, plan)
     dead = _dead(workspace, plan)
+    idle: Sequence[Dead] = ()
     before = _finished_run(workspace, plan)
     if request.choice == "fresh":
         _refuse_words_on_tasks(request)
         if before is not None and not request.again:
             _demand_again(before, plan)
-        _give_up(workspace, dead, signals)
+        idle = workspace.idle_runs()
+        _give_up(workspace, (*dead, *idle), signals)
     elif len(dead) > 1:
-        raise _several(dead)
+        raise _several(workspace, dead)
     elif dead:
         return _continued(workspace, plan, dead[0], request, signals=signals)
     elif request.choice == "continue" or (
@@ -167,7 +171,11 @@ def start_run(
     return StartedRun(
         workspace=workspace.within(started.session.id),
         saved=started.saved,
-        notes=(*(() if before is None else _repeated(before, plan)), *_left_waiting(started.unfinished)),
+        notes=(
+            *_ended(idle),
+            *(() if before is None else _repeated(before, plan)),
+            *_left_waiting(started.unfinished),
+        ),
     )
 
 
@@ -180,6 +188,12 @@ def unfinished_beside(workspace: RunWorkspace, plan: WorkPlan, *, again: bool) -
     if _dead(workspace, plan) or (before is not None and not again and _has_done_of(before, plan)):
         return ()
     return workspace.all_unfinished()
+
+
+def _ended(idle: Sequence[Dead]) -> Sequence[str]:
+    return [
+        f"session {one.id} was ended: nobody is proven to be at it; its checkpoints stay" for one, _ in idle
+    ]
 
 
 def _left_waiting(sessions: Sequence[str]) -> Sequence[str]:
@@ -297,11 +311,14 @@ def _is_same(run: PlannedRun, plan: WorkPlan) -> bool:
     return run.plan.source is None and run.fingerprint == rules.fingerprint(plan)
 
 
-def _several(dead: Sequence[Dead]) -> Usage:
+def _several(workspace: RunWorkspace, dead: Sequence[Dead]) -> Usage:
+    lines = "".join(f"\n{run_words(workspace.context, report)}" for report, _ in dead[:_SHOWN])
     ids = [report.id for report, _ in dead]
     return Usage(
-        f"{len(dead)} runs of this plan did not finish: {', '.join(ids)}",
-        hint=f"give up those that are not to go on: lastgood session end {ids[-1]}\nor all: --fresh",
+        f"{len(dead)} runs of this plan did not finish{lines}",
+        hint=f"end all but the one to go on with, then the same again: lastgood session end {ids[-1]}"
+        f"\nsee what one did: lastgood session show {ids[-1]}"
+        "\nor end all of them and start anew: --fresh",
         details={"sessions": ids},
     )
 
@@ -320,7 +337,7 @@ def _finished(workspace: RunWorkspace, plan: WorkPlan, request: RunRequest) -> R
             f"the last run of this plan, {report.id}, has ended, and cannot be continued",
             hint="start anew: leave out --continue, or give --fresh",
         )
-    _demand_same_finished(run, plan)
+    _demand_same(run, plan, since="finished", hint="carry out all that it says now: --again")
     back = reverted_since(workspace.context, report.session)
     if back is not None:
         raise _work_gone(report, back)
@@ -331,18 +348,6 @@ def _finished(workspace: RunWorkspace, plan: WorkPlan, request: RunRequest) -> R
         )
     told = _review(report.progress, run.plan, report, state="done", reason="it has finished already")
     return told.replace(finished_at=report.session.ended_at, checkpoint=workspace.newest_of(report.id))
-
-
-def _demand_same_finished(run: PlannedRun, plan: WorkPlan) -> None:
-    """Refuse a plan that was edited since it was carried out: of what it says now not all is done."""
-    if run.fingerprint == rules.fingerprint(plan):
-        return
-    lines = rules.compare(run.plan, plan).sentences()
-    raise Conflict(
-        f"the plan was edited since its run {run.session} finished: {_shortened(lines)}",
-        hint="carry out all that it says now: --again",
-        details={"session": run.session, "changes": list(lines)},
-    )
 
 
 def _shortened(lines: Sequence[str]) -> str:
@@ -427,7 +432,12 @@ def _continued(
 ) -> StartedRun:
     report, run = dead
     if not request.rebase:
-        _demand_same(run, plan)
+        _demand_same(
+            run,
+            plan,
+            since="began",
+            hint="go on with the new plan, what is done staying done: --rebase\nor start anew: --fresh",
+        )
     _await_silence(workspace, report.id, signals)
     try:
         recovered = workspace.verbs.recover(report.id, choice="continue", owner_pid=os.getpid())
@@ -443,14 +453,14 @@ def _continued(
     return StartedRun(workspace=inside, continued=True, unknown=tuple(recovered.unknown_effects), notes=notes)
 
 
-def _demand_same(run: PlannedRun, plan: WorkPlan) -> None:
-    """Refuse a plan that was edited since its run began (the rest of it is nobody's fault)."""
+def _demand_same(run: PlannedRun, plan: WorkPlan, *, since: str, hint: str) -> None:
+    """Refuse a plan that was edited since its run began, or was carried out."""
     if run.fingerprint == rules.fingerprint(plan):
         return
     lines = rules.compare(run.plan, plan).sentences()
     raise Conflict(
-        f"the plan was edited since its run {run.session} began: {_shortened(lines)}",
-        hint="go on with the new plan, what is done staying done: --rebase\nor start anew: --fresh",
+        f"the plan was edited since its run {run.session} {since}: {_shortened(lines)}",
+        hint=hint,
         details={"session": run.session, "changes": list(lines)},
     )
 

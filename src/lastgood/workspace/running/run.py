@@ -37,7 +37,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lastgood.model.run import PlannedTask, RunObserver, RunState, WorkPlan
+    from lastgood.literals import RunState
+    from lastgood.model.calls import RunObserver
+    from lastgood.model.run import PlannedTask, WorkPlan
     from lastgood.model.session import Effect, Task
     from lastgood.tasks import Outlook
     from lastgood.workspace.arguments import PathLike
@@ -324,8 +326,9 @@ class Runner:
                 interrupted=stopped,
                 save=stopped,
             )
-            if self._context.plan.command and is_gone(workspace.root):
-                workspace.leave(finished=True, by="error")  # nobody wants the same again
+            # Of one command nobody wants the same again that took its folder away, or never began.
+            if self._context.plan.command and (is_gone(workspace.root) or not workspace.all_attempts()):
+                workspace.leave(finished=True, by="error")
         except LastgoodError as failure:
             error.add_note(f"lastgood could not record this: {failure.message} ({failure.hint})")
 

@@ -9,7 +9,7 @@ from lastgood.errors import NotFound
 from lastgood.lease import living_sessions, unfinished
 from lastgood.model.checkpoint import Actor
 from lastgood.sessions import progress, session
-from lastgood.transaction import Draft
+from lastgood.transaction import Draft, SaveTransaction
 from lastgood.workspace.opened import OpenWorkspace, order_of
 
 TYPE_CHECKING = False
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.errors import Conflict
-    from lastgood.model.checkpoint import Checkpoint, CheckReport, Kind, Moment, SaveReport
+    from lastgood.literals import EffectState, Kind, Moment
+    from lastgood.model.checkpoint import Checkpoint, CheckReport, SaveReport
     from lastgood.model.report import ProgressReport, SessionEnded, SessionStarted
     from lastgood.model.run import Command, LastConversation, PlannedRun, WorkPlan
-    from lastgood.model.session import Effect, EffectState, Living, Owner, Progress, Session, SessionReport
+    from lastgood.model.session import Effect, Living, Owner, Progress, Session, SessionReport
     from lastgood.sessions.progress import Begun
     from lastgood.workspace import Workspace
     from lastgood.worktree import Commands
@@ -153,6 +154,17 @@ class RunWorkspace(OpenWorkspace):
         found = ((one, self._context.work.run(one.id)) for one in self.all_unfinished())
         return tuple((report, run) for report, run in found if run is not None)
 
+    def idle_runs(self) -> tuple[tuple[SessionReport, PlannedRun], ...]:
+        """Return the runs of a plan that hold the workspace, and that nobody is proven to be at."""
+        from lastgood.lease import is_unattended
+
+        found = ((one, self._context.work.run(one.id)) for one in self.living())
+        return tuple(
+            (report, run)
+            for report, run in found
+            if run is not None and is_unattended(self._context, report.session)
+        )
+
     def all_unfinished(self) -> Sequence[SessionReport]:
         """Return the sessions that ended without finishing, newest first."""
         return tuple(unfinished(self._context))
@@ -204,6 +216,7 @@ class RunWorkspace(OpenWorkspace):
         task: str | None = None,
         moment: Moment | None = None,
         metadata: Mapping[str, str] | None = None,
+        replaces: Checkpoint | None = None,
     ) -> SaveReport:
         """Make a checkpoint of a moment of the run."""
         draft = Draft(
@@ -213,8 +226,9 @@ class RunWorkspace(OpenWorkspace):
             moment=moment,
             metadata=metadata or {},
             actor=Actor(type="lastgood", name="run"),
+            replaces=replaces,
         )
-        return self._saved(draft, allow_empty=False, budget=None, given=None)
+        return self._saved(draft, allow_empty=None, budget=None, given=None)
 
     def judge(
         self, checkpoint: Checkpoint, command: Command, *, commands: Commands, timeout: float
@@ -234,6 +248,13 @@ class RunWorkspace(OpenWorkspace):
         record_verdict(self._context, to.id, good=verdict.good, check=verdict.check)
         return to.replace(good=verdict.good, check=verdict.check)
 
+    def give_up(self, checkpoint: Checkpoint, *, to: Checkpoint) -> None:
+        """Delete a checkpoint whose place another one took, unless somebody named, pinned or judged it."""
+        same = (checkpoint.manifest.previous, checkpoint.manifest.root)
+        if (to.manifest.previous, to.manifest.root) == same:
+            with SaveTransaction(self._context) as saving:
+                saving.catalogue.delete_unchanged([checkpoint], at=self.now())
+
     # Tasks
 
     def attempt_begins(self, id: str, *, irreversible: bool, start: str | None) -> Begun:
@@ -242,9 +263,9 @@ class RunWorkspace(OpenWorkspace):
         self._changed(lambda: begun.report)
         return begun
 
-    def attempt_done(self, id: str) -> ProgressReport:
+    def attempt_done(self, id: str, *, replaces: Checkpoint | None = None) -> ProgressReport:
         """Record that a task is done, and make its checkpoint."""
-        return self._changed(lambda: progress.done(self._context, id))
+        return self._changed(lambda: progress.done(self._context, id, replaces=replaces))
 
     def attempt_failed(self, id: str, *, state: EffectState) -> ProgressReport:
         """Record that an attempt failed."""
@@ -281,10 +302,10 @@ class RunWorkspace(OpenWorkspace):
 
     def shows_done(self, id: str) -> bool:
         """Tell whether the newest checkpoint of the session knows that a task is done."""
-        from lastgood.tasks import task
+        from lastgood.tasks import told_of
 
         found = self._context.catalogue.find(Query(workspace_key=self.key, session=self.own, limit=1))
-        known = task(found[0].manifest.progress, id) if found else None
+        known = told_of(found[0].manifest.progress, id) if found else None
         return known is not None and known.state == "done"
 
     def is_marked(self, kind: Kind, id: str) -> bool:

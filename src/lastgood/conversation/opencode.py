@@ -1,0 +1,208 @@
+"""The form in which a conversation of opencode is kept: lines of JSON, made of rows of its database.
+
+A session is its head, then every message in order: a line that opens it, a line for each of its parts, and
+for an assistant's one that ends it. What opencode still changes is no line yet: so what is said later only
+adds lines, and the first lines are the conversation as it was. As a file for ``opencode import`` it gets
+ids of its own, as those in the database belong to the original.
+"""
+
+from __future__ import annotations
+
+from lastgood.errors import Damaged, Invalid
+from lastgood.model.canonical import loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+HOST = "opencode"
+# The order of ids is that of their first so many characters: a name, and the time in hex.
+_ORDERED, _RANDOM = 16, 14
+_LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+# What an assistant's message is from its beginning; the rest comes while it is written, or at its end.
+_OPENING = frozenset(
+    {"role", "parentID", "agent", "mode", "modelID", "providerID", "path", "variant", "summary"}
+)
+_SETTLED = frozenset({"completed", "error"})
+_TITLE = 60
+PART_END = b"}\n"
+_NO_TOKENS = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+
+
+def is_session(name: str) -> bool:
+    """Tell whether a text is what opencode calls a session."""
+    return name.startswith("ses_") and name[4:].isascii() and name[4:].isalnum()
+
+
+def head_line(session: Mapping[str, object]) -> bytes:
+    """Return the first line: what a session is as long as it lives; not its title, which changes."""
+    return _line({"host": HOST, "session": session})
+
+
+def opening_line(message: str, info: Mapping[str, object]) -> bytes:
+    """Return the line that begins a message: what will not change of it.
+
+    A person's message is whole from the start, but for a summary of what it led to.
+    """
+    if not is_assistant(info):
+        return _line({"message": message, "info": {key: info[key] for key in info if key != "summary"}})
+    opening = {key: info[key] for key in sorted(_OPENING & info.keys())}
+    return _line({"message": message, "info": {**opening, "time": {"created": _time(info).get("created")}}})
+
+
+def part_line(part: str, *, message: str, role: str) -> bytes:
+    """Return how the line of a part begins; its own JSON as it is, and `PART_END`, make it whole."""
+    return _line({"part": part, "of": message, "role": role}).removesuffix(PART_END) + b',"data":'
+
+
+def ending_line(message: str, info: Mapping[str, object]) -> bytes:
+    """Return the line that ends an assistant's message: what it came to."""
+    return _line({"end": message, "info": {key: info[key] for key in info if key not in _OPENING}})
+
+
+def is_assistant(info: Mapping[str, object]) -> bool:
+    """Tell whether a message is an assistant's."""
+    return info.get("role") == "assistant"
+
+
+def has_ended(info: Mapping[str, object]) -> bool:
+    """Tell whether a message will not be changed any more, as it says itself."""
+    return not is_assistant(info) or "completed" in _time(info) or "error" in info
+
+
+def is_settled(part: Mapping[str, object]) -> bool:
+    """Tell whether a part of a message that goes on is as it will stay."""
+    state, time = part.get("state"), part.get("time")
+    if part.get("type") == "tool":
+        return isinstance(state, dict) and state.get("status") in _SETTLED
+    return not isinstance(time, dict) or "end" in time
+
+
+def message_in(record: Mapping[str, object]) -> dict[str, object] | None:
+    """Return what a line says: a text, a thought, the use of a tool with its result; None for the rest."""
+    data = record.get("data")
+    if not isinstance(data, dict):
+        return None
+    said = list(_said(data))
+    return {"role": record.get("role"), "content": said} if said else None
+
+
+def _said(data: Mapping[str, object]) -> Iterator[dict[str, object]]:
+    kind, state = data.get("type"), data.get("state")
+    text = data.get("prompt") if kind == "subtask" else data.get("text")
+    if kind in {"text", "subtask"} and text:
+        yield {"type": "text", "text": text}
+    elif kind == "reasoning" and text:
+        yield {"type": "thinking", "thinking": text}
+    elif kind == "file":
+        yield {"type": "document", "title": data.get("filename"), "source": data.get("url")}
+    elif kind == "tool" and isinstance(state, dict):
+        yield {"type": "tool_use", "name": data.get("tool"), "input": state.get("input")}
+        result = state.get("output", state.get("error"))
+        if result is not None:
+            yield {"type": "tool_result", "content": result}
+
+
+# --- A conversation as a file that opencode takes in, under ids that nothing else has ---
+
+
+def fork_id(seed: bytes, *, old: str) -> str:
+    """Return another id than one of opencode's, that keeps its place in the order."""
+    number = int.from_bytes(seed, "big")
+    letters = []
+    for _ in range(_RANDOM):
+        number, rest = divmod(number, len(_LETTERS))
+        letters.append(_LETTERS[rest])
+    return old[:_ORDERED] + "".join(letters)
+
+
+def importable(lines: Iterable[bytes], *, old: str, new: str) -> Iterator[bytes]:
+    """Yield the JSON that ``opencode import`` reads: the lines of session ``old`` as a session ``new``.
+
+    Raises `Invalid` for lines that are none of a session.
+    """
+    records = map(_record, lines)
+    session = next(records, {}).get("session")
+    if not isinstance(session, dict):
+        raise Invalid("it begins with no session of opencode", hint="restore without: --only files")
+    ids = _Ids(old, new)
+    title, time = "", _time(session)
+    yield b'{"messages":['
+    for place, (info, parts) in enumerate(_messages(records)):
+        title, time = title or _title(parts), {**time, "updated": _latest(info, time)}
+        for one in (info, *parts):
+            one["sessionID"] = old
+        yield b"," * bool(place) + ids.renewed(_line({"info": info, "parts": parts}).rstrip(b"\n"))
+    info = {**session, "title": title or "Brought back", "time": {"updated": time.get("created"), **time}}
+    yield b'],"info":' + ids.renewed(_line(info).rstrip(b"\n")) + b"}\n"
+
+
+class _Ids:
+    """The ids of a copy: of its session the one that was chosen, of the rest such as follow from that."""
+
+    def __init__(self, old: str, new: str) -> None:
+        import re  # lazily: a save has no use for it
+
+        # Every JSON string that is exactly an id; a quote after a backslash is no end of one.
+        self._id = re.compile(rb'(?<!\\)"(%b|(?:msg|prt)_[0-9a-f]{12}[0-9A-Za-z]{14})"' % old.encode())
+        self._old, self._new = old, new
+
+    def renewed(self, text: bytes) -> bytes:
+        return self._id.sub(lambda found: b'"%b"' % self._other(found[1].decode()).encode(), text)
+
+    def _other(self, one: str) -> str:
+        from hashlib import sha256
+
+        if one == self._old:
+            return self._new
+        return fork_id(sha256(f"{self._new} {one}".encode()).digest()[:16], old=one)
+
+
+def _record(line: bytes) -> dict[str, object]:
+    try:
+        return loads(line, what="a line of the conversation")
+    except Damaged as error:
+        raise Invalid(error.message, hint="restore without: --only files") from error
+
+
+def _messages(
+    records: Iterable[Mapping[str, object]],
+) -> Iterator[tuple[dict[str, object], list[dict[str, object]]]]:
+    """Yield each message with its parts; one that was cut short has cost nothing yet."""
+    message: dict[str, object] = {}
+    parts: list[dict[str, object]] = []
+    for record in records:
+        info, data = record.get("info"), record.get("data")
+        if isinstance(data, dict):
+            parts.append({**data, "id": record["part"], "messageID": record["of"]})
+        elif "end" in record and isinstance(info, dict):
+            message |= info
+        elif isinstance(info, dict):
+            if message:
+                yield message, parts
+            nothing = {"cost": 0, "tokens": _NO_TOKENS} if is_assistant(info) else {}
+            message, parts = {**nothing, **info, "id": record["message"]}, []
+    if message:
+        yield message, parts
+
+
+def _title(parts: Iterable[Mapping[str, object]]) -> str:
+    """Return what the first text of a message begins with."""
+    said = next((str(one["text"]) for one in parts if one.get("type") == "text" and one.get("text")), "")
+    return " ".join(said[: _TITLE * 4].split())[:_TITLE]
+
+
+def _time(record: Mapping[str, object]) -> dict[str, object]:
+    time = record.get("time")
+    return dict(time) if isinstance(time, dict) else {}
+
+
+def _latest(info: Mapping[str, object], before: Mapping[str, object]) -> object:
+    time = _time(info)
+    return time.get("completed", time.get("created", before.get("updated")))
+
+
+def _line(record: Mapping[str, object]) -> bytes:
+    import json  # lazily: only a conversation of opencode needs it
+
+    return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"

@@ -1,0 +1,110 @@
+"""The words that arguments and fields may be, as types; no command loads them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+# --- Of reports ---
+
+DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
+State = Literal["idle", "active", "incomplete", "interrupted"]
+FindingState = Literal["good", "note", "bad"]
+NotHeldReason = Literal["ignored", "repository", "purged"]
+
+# --- Of what was done ---
+
+Direction = Literal["undo", "redo"]
+Period = Literal["day", "week", "month", "all"]
+
+# --- Of paths ---
+
+EntryKind = Literal["file", "link", "directory"]
+GapReason = Literal["too-large", "unreadable", "unsupported", "unstable", "budget", "withheld", "purged"]
+ChangeStatus = Literal["added", "modified", "deleted", "mode", "kind"]
+
+# --- Of checkpoints ---
+
+Moment = Literal["before", "after"]
+Kind = Literal[
+    "session-start",
+    "turn",
+    "tool",
+    "task",
+    "sprint",
+    "feature",
+    "iteration",
+    "auto",
+    "manual",
+    "risky",
+    "compaction",
+    "guard",
+    "error",
+    "interrupt",
+    "session-end",
+]
+ActorType = Literal["agent", "tool", "person", "lastgood", "unknown"]
+GitOperation = Literal["merge", "rebase", "cherry-pick", "bisect", "revert"]
+# What the bytes are: messages given by the caller, one JSON object a line; a host's transcript
+# in its own form; or lines of JSON of nobody known.
+ConversationForm = Literal["messages", "claude-code", "codex", "gemini-cli", "opencode", "lines"]
+Ending = Literal["exited", "killed", "stopped", "interrupted", "unstarted"]
+
+# --- Of runs ---
+
+RunEventType = Literal[
+    "started",  # a session began, or goes on (``continued``)
+    "task-started",  # an attempt of a task begins; ``checkpoint`` is where it can be taken back to
+    "output",  # the task wrote a line
+    "checkpoint",  # a checkpoint was made: at the start, by interval, after a task, …
+    "check-started",  # the task's check runs
+    "attempt-failed",  # ``reason`` says why; it may be tried again
+    "rolled-back",  # files were taken back; ``paths`` names them, ``checkpoint`` holds what was there
+    "task-done",
+    "task-failed",  # no attempt is left
+    "task-skipped",  # what it needs is not done, or it was done before
+    "sprint-done",
+    "noticed",  # something that a person should know: ``reason``
+    "interrupted",
+    "finished",  # the last one
+]
+RunState = Literal["done", "failed", "interrupted"]
+Choice = Literal["continue", "fresh", "review"]
+Settled = Literal["finished-restore", "rolled-back-restore"]
+Recovered = Literal["continue", "fresh", "review", "finished-restore", "rolled-back-restore"]
+ArtifactState = Literal["present", "reloaded", "missing"]
+OnFailure = Literal["rollback", "keep", "stop"]
+
+# --- Of operations ---
+
+OperationType = Literal["restore", "delete", "prune", "undo", "redo"]
+Action = Literal["write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip"]
+Result = Literal["restored", "removed", "kept", "skipped", "failed", "planned"]
+Favour = Literal["ours", "theirs", "markers"]
+PartScope = Literal["conversation", "progress", "git"]
+EventType = Literal[
+    "saved",
+    "restored",
+    "undone",
+    "deleted",
+    "pruned",
+    "session_started",
+    "session_ended",
+    "task_changed",
+    "failed",
+]
+
+# --- Of sessions ---
+
+TaskState = Literal["pending", "running", "done", "failed", "skipped"]
+OwnerState = Literal["alive", "dead", "unknown"]
+SessionState = Literal["active", "ended", "incomplete"]
+EffectState = Literal["running", "done", "failed", "unknown"]
+
+# --- Of settings ---
+
+Durability = Literal["full", "fast"]
+Scope = Literal["files", "conversation", "progress", "git"]
+
+# --- Of an open workspace ---
+
+Maintenance = Literal["background", "off"]

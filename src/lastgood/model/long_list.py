@@ -1,0 +1,397 @@
+"""A long list in parts that are named by what they hold (rule P8a).
+
+A part has a few items as canonical JSON, and is to git a blob; some parts make a folder, and the folders the
+list: two levels of trees. Who changes an item makes one part, one folder and the list's own tree anew,
+however long it is, and shares the others with what it was before. A stored list is known by its tree, its
+size and its counts alone until somebody asks for its items.
+"""
+
+from __future__ import annotations
+
+from _sha1 import sha1
+from collections.abc import Sequence
+
+from lastgood.errors import Damaged, Internal
+from lastgood.model.canonical import loads
+from lastgood.model.tree import DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, DIRECTORY, FILE, Entry, TreeId
+from lastgood.value import Generic, cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Protocol, TypeVar, overload
+
+    class PartReader(Protocol):
+        """Reads what is stored; `Damaged` where it is missing or wrong."""
+
+        def directory(self, tree: TreeId) -> Sequence[Entry]:
+            """Return the entries of a tree, sorted by name."""
+
+        def read_blob(self, oid: bytes) -> bytes:
+            """Return a blob."""
+
+    class PartWriter(Protocol):
+        """Stores what is not stored yet."""
+
+        def lacks(self, oids: Iterable[bytes]) -> set[bytes]:
+            """Return those ids of which nothing is stored."""
+
+        def blob(self, content: bytes) -> bytes:
+            """Add a blob and return its id."""
+
+        def directory(self, entries: Iterable[Entry]) -> TreeId:
+            """Add a tree and return its id."""
+
+    Item = TypeVar("Item")
+else:
+    Item = None
+
+# So many items make a part, and so many parts a folder; each is full before the next one begins. Stored
+# lists are of these sizes, so they never change.
+PART = 16
+FOLDER = 32
+
+# What was read or written last is not read again: parts by their ids, and whole lists.
+_MOST_PARTS = 4096
+_MOST_LISTS = 4
+_known_parts: dict[bytes, Part] = {}
+_known_lists: dict[bytes, tuple[_Folder, ...]] = {}
+
+_WHAT = "a list in parts"
+_HINT = "run: lastgood verify --repair"
+
+
+class ListKind(Generic[Item]):
+    """What a list is of: how an item is written, and how some are read.
+
+    ``key`` is what an item is found by, and ``mark`` the text by which a part shows that it may have it.
+    ``tally`` says as what an item counts.
+    """
+
+    def __init__(
+        self,
+        *,
+        write: Callable[[Item], str],
+        read: Callable[[list[object]], tuple[Item, ...]],
+        key: Callable[[Item], str],
+        mark: Callable[[str], str],
+        tally: Callable[[Item], str] | None = None,
+    ) -> None:
+        self.write = write
+        self.read = read
+        self.key = key
+        self.mark = mark
+        self.tally = tally
+
+
+class Part:
+    """A few items, as values or as the text that is stored; one is made of the other when it is needed."""
+
+    __slots__ = ("_items", "_oid", "_source", "_text")
+
+    def __init__(
+        self,
+        *,
+        text: str | None = None,
+        oid: bytes | None = None,
+        items: tuple[object, ...] | None = None,
+    ) -> None:
+        self._text = text
+        self._oid = oid
+        self._items = items
+        self._source: Callable[[], PartReader] | None = None
+
+    def read_from(self, source: Callable[[], PartReader]) -> None:
+        """Say where it is stored."""
+        self._source = source
+
+    @property
+    def is_read(self) -> bool:
+        """Whether its text is known: it needs no store any more."""
+        return self._text is not None
+
+    @property
+    def text(self) -> str:
+        """Its items as canonical JSON."""
+        if self._text is None:
+            if self._source is None or self._oid is None:
+                raise Internal("a part of a list has no text", hint="report this")
+            try:
+                self._text = self._source().read_blob(self._oid).decode("ascii")
+            except UnicodeDecodeError as error:
+                raise Damaged(f"{_WHAT} has a part that is none", hint=_HINT) from error
+        return self._text
+
+    @property
+    def oid(self) -> bytes:
+        """The id of its text as a blob."""
+        if self._oid is None:
+            content = self.text.encode("ascii")
+            self._oid = bytes(sha1(b"blob %d\0%b" % (len(content), content)).digest())
+        return self._oid
+
+    def items(self, kind: ListKind[Item]) -> tuple[Item, ...]:
+        """Return its items; `Damaged` if they are none of this kind."""
+        if self._items is None:
+            found = loads(f'{{"items":{self.text}}}', what=_WHAT)["items"]
+            self._items = kind.read(found) if isinstance(found, list) else ()
+        return cast("tuple[Item, ...]", self._items)
+
+
+class _Folder:
+    """Some parts, which together are to git a tree."""
+
+    __slots__ = ("_oid", "parts")
+
+    def __init__(self, parts: tuple[Part, ...], *, oid: bytes | None = None) -> None:
+        self.parts = parts
+        self._oid = oid
+
+    @property
+    def oid(self) -> bytes:
+        """The id of that tree."""
+        if self._oid is None:
+            self._oid = _tree_id(b"100644 %02d\0%b", [part.oid for part in self.parts])
+        return self._oid
+
+    def entries(self) -> list[Entry]:
+        """Return what the tree holds."""
+        return [
+            Entry(name=b"%02d" % place, kind=FILE, mode=DEFAULT_FILE_MODE, oid=part.oid)
+            for place, part in enumerate(self.parts)
+        ]
+
+
+class LongList(Sequence[Item]):
+    """Items in their order: a sequence that equals any other with the same items, and never changes.
+
+    ``counts`` tell how many items count as what.
+    """
+
+    __slots__ = ("_folders", "_kind", "_oid", "_source", "counts", "size")
+
+    def __init__(
+        self,
+        kind: ListKind[Item],
+        *,
+        size: int,
+        counts: Mapping[str, int],
+        oid: bytes | None = None,
+        folders: tuple[_Folder, ...] | None = None,
+    ) -> None:
+        self._kind = kind
+        self._oid = oid
+        self._folders = folders
+        self._source: Callable[[], PartReader] | None = None
+        self.size = size
+        self.counts = counts
+
+    @classmethod
+    def of(cls, kind: ListKind[Item], items: Iterable[Item]) -> LongList[Item]:
+        """Return a list of items."""
+        every = tuple(items)
+        parts = [_part(kind, every[start : start + PART]) for start in range(0, len(every), PART)]
+        return cls.of_parts(kind, parts, size=len(every), counts=_counted(kind, every))
+
+    @classmethod
+    def of_parts(
+        cls, kind: ListKind[Item], parts: Sequence[Part], *, size: int, counts: Mapping[str, int]
+    ) -> LongList[Item]:
+        """Return the list of some parts."""
+        folders = tuple(
+            _Folder(tuple(parts[start : start + FOLDER])) for start in range(0, len(parts), FOLDER)
+        )
+        return cls(kind, size=size, counts=counts, folders=folders)
+
+    @property
+    def oid(self) -> bytes:
+        """The id of the tree that it is to git: lists of the same items have the same."""
+        if self._oid is None:
+            self._oid = _tree_id(b"40000 %04d\0%b", [folder.oid for folder in self._loaded()])
+        return self._oid
+
+    @property
+    def parts(self) -> list[Part]:
+        """Its parts in their order."""
+        return [part for folder in self._loaded() for part in folder.parts]
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether its parts are known without being read."""
+        if self._folders is None and self._oid is not None:
+            self._folders = _known_lists.get(self._oid)
+        return self._folders is not None
+
+    def read_from(self, source: Callable[[], PartReader]) -> None:
+        """Say where its parts are stored."""
+        self._source = source
+
+    def remember(self) -> None:
+        """Spare the next one who is given its tree the reading, if all of it is known."""
+        if not all(part.is_read for part in self.parts):
+            return
+        if len(_known_lists) >= _MOST_LISTS:
+            _known_lists.clear()
+        _known_lists[self.oid] = self._loaded()
+
+    def store(self, writer: PartWriter) -> bytes:
+        """Have everything of it stored, and return the id of its tree."""
+        folders = self._loaded()
+        needed = [self.oid, *(one.oid for one in folders), *(part.oid for part in self.parts)]
+        lacking = writer.lacks(needed)
+        for folder in folders:
+            for part in folder.parts:
+                if part.oid in lacking:
+                    writer.blob(part.text.encode("ascii"))
+            if folder.oid in lacking:
+                writer.directory(folder.entries())
+        if self.oid in lacking:
+            made = writer.directory(
+                Entry(name=b"%04d" % place, kind=DIRECTORY, mode=DEFAULT_DIRECTORY_MODE, oid=folder.oid)
+                for place, folder in enumerate(folders)
+            )
+            if made.tree != self.oid:
+                raise Internal("a list in parts is stored as another one", hint="report this")
+        return self.oid
+
+    def is_as_counted(self) -> bool:
+        """Tell whether its items are what its counts say; `Damaged` if they cannot be read."""
+        return _counted(self._kind, self) == dict(self.counts)
+
+    def place(self, key: str) -> int | None:
+        """Return where the item of a key is; None if there is none.
+
+        `Damaged` if it is in no part that can be read, and there are others.
+        """
+        mark = self._kind.mark(key)
+        lost: Damaged | None = None
+        for number, part in enumerate(self.parts):
+            try:
+                items = self._items(number, part) if mark in part.text else ()
+            except Damaged as error:
+                lost = error
+                continue
+            for within, item in enumerate(items):
+                if self._kind.key(item) == key:
+                    return number * PART + within
+        if lost is not None:
+            raise lost
+        return None
+
+    def with_item(self, place: int, item: Item) -> LongList[Item]:
+        """Return the list with another item in a place, or with one more at its end."""
+        number, within = divmod(place, PART)
+        at, inside = divmod(number, FOLDER)
+        folders = self._loaded()
+        parts = folders[at].parts if at < len(folders) else ()
+        before = self._items(number, parts[inside]) if inside < len(parts) else ()
+        part = _part(self._kind, (*before[:within], item, *before[within + 1 :]))
+        folder = _Folder((*parts[:inside], part, *parts[inside + 1 :]))
+        counts = dict(self.counts)
+        for one, change in ((before[within : within + 1], -1), ((item,), 1)):
+            for name, number_of in _counted(self._kind, one).items():
+                counts[name] = counts.get(name, 0) + change * number_of
+        return LongList(
+            self._kind,
+            size=max(self.size, place + 1),
+            counts={name: count for name, count in counts.items() if count},
+            folders=(*folders[:at], folder, *folders[at + 1 :]),
+        )
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[Item]:
+        for number, part in enumerate(self.parts):
+            yield from self._items(number, part)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, place: int) -> Item: ...
+
+        @overload
+        def __getitem__(self, place: slice) -> tuple[Item, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Item | tuple[Item, ...]:
+        if isinstance(place, slice):
+            return tuple(self)[place]
+        number, within = divmod(range(self.size)[place], PART)
+        folder, inside = divmod(number, FOLDER)
+        return self._items(number, self._loaded()[folder].parts[inside])[within]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, tuple) and len(other) == self.size:
+            other = LongList.of(self._kind, other)
+        return isinstance(other, LongList) and self.size == other.size and self.oid == other.oid
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (tuple, (tuple(self),))
+
+    def _items(self, number: int, part: Part) -> tuple[Item, ...]:
+        found, size = part.items(self._kind), min(PART, self.size - number * PART)
+        if len(found) != size:
+            raise Damaged(f"{_WHAT} has a part of {len(found)} items, not {size}", hint=_HINT)
+        return found
+
+    def _loaded(self) -> tuple[_Folder, ...]:
+        if not self.is_at_hand:
+            if self._source is None or self._oid is None:
+                raise Internal("a list in parts is not told where it is stored", hint="report this")
+            self._folders = _read(self._oid, self._source, size=self.size)
+        assert self._folders is not None
+        return self._folders
+
+
+def forget() -> None:
+    """Forget what was read or written, as a process that has just begun."""
+    _known_parts.clear()
+    _known_lists.clear()
+
+
+def _part(kind: ListKind[Item], items: tuple[Item, ...]) -> Part:
+    return Part(items=items, text="[" + ",".join([kind.write(item) for item in items]) + "]")
+
+
+def _counted(kind: ListKind[Item], items: Iterable[Item]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for item in items if kind.tally is not None else ():
+        name = kind.tally(item) if kind.tally is not None else ""
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _tree_id(row: bytes, oids: Sequence[bytes]) -> bytes:
+    content = b"".join([row % (place, oid) for place, oid in enumerate(oids)])
+    return bytes(sha1(b"tree %d\0%b" % (len(content), content)).digest())
+
+
+def _read(oid: bytes, source: Callable[[], PartReader], *, size: int) -> tuple[_Folder, ...]:
+    """Return the folders of a stored list; its parts are read when they are asked for."""
+    reader = source()
+    folders = []
+    for entry in reader.directory(TreeId(tree=oid)):
+        inside = reader.directory(TreeId(tree=entry.oid)) if entry.kind == DIRECTORY else ()
+        folders.append(_Folder(tuple(_shared(one.oid, source) for one in inside), oid=entry.oid))
+    parts = sum(len(folder.parts) for folder in folders)
+    full = all(len(folder.parts) == FOLDER for folder in folders[:-1])
+    if not full or parts != -(-size // PART):
+        raise Damaged(f"{_WHAT} has not the {size} items that its record says", hint=_HINT)
+    return tuple(folders)
+
+
+def _shared(oid: bytes, source: Callable[[], PartReader]) -> Part:
+    """Return a stored part: one that was read already, out of whichever store, else one of this store."""
+    known = _known_parts.get(oid)
+    if known is None or not known.is_read:
+        if len(_known_parts) >= _MOST_PARTS:
+            _known_parts.clear()
+        known = _known_parts[oid] = Part(oid=oid)
+        known.read_from(source)
+    return known

@@ -1,0 +1,301 @@
+"""What a person sees on a terminal of 80 columns: lists, colours, the pager, and `lastgood` alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lastgood.cli.wording import brief_moment, table, width
+from lastgood.view import timestamp
+from tools.command import COMMAND, Command
+from tools.terminal import Terminal
+from tools.values import not_none
+
+DAY = 86_400 * 1_000_000_000
+
+
+@contextmanager
+def shown(command: Command, *words: str, **environment: str) -> Iterator[Terminal]:
+    with Terminal(
+        [sys.executable, COMMAND, *words],
+        cwd=command.project,
+        environment=command.environment | {"TERM": "xterm-256color", "PAGER": "cat"} | environment,
+        columns=80,
+        rows=24,
+    ) as terminal:
+        yield terminal
+
+
+def seen(command: Command, *words: str, **environment: str) -> list[str]:
+    with shown(command, *words, **environment) as terminal:
+        assert terminal.end() == 0
+        return terminal.everything
+
+
+def test_lastgood_alone_says_where_one_stands_and_what_to_type_next(kept: Command) -> None:
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    lines = seen(kept)
+    assert any(line.startswith("stands at") and "(two)" in line for line in lines)
+    typed = [line.split("  ")[1] for line in lines if line.startswith("  lastgood ")]
+    assert typed == [
+        "lastgood diff",
+        "lastgood save MESSAGE",
+        "lastgood restore",
+        "lastgood restore PATH",
+        "lastgood log PATH",
+        "lastgood undo",
+        "lastgood help",
+    ]
+    assert not any(line.startswith("   ") for line in lines[-len(typed) :])  # none of them is wrapped
+
+
+def test_lastgood_alone_and_quiet_says_where_one_stands_only(kept: Command) -> None:
+    assert not any("lastgood diff" in line for line in seen(kept, "-q"))
+
+
+def test_lastgood_alone_in_a_new_folder_proposes_the_first_checkpoint(lastgood: Command) -> None:
+    lines = seen(lastgood)
+    assert any('lastgood save "before the agent"' in line for line in lines)
+    assert not any("restore" in line for line in lines)
+
+
+def test_lastgood_alone_after_a_death_proposes_to_recover_first(kept: Command) -> None:
+    kept("session", "start", "--goal", "migrate")
+    kept("task", "start", "T01")
+    kept("session", "end")
+    first = next(line for line in seen(kept) if line.startswith("  lastgood "))
+    assert first.split("  ")[1] == "lastgood recover"
+
+
+def test_lastgood_alone_keeps_the_folder_that_was_given(kept: Command) -> None:
+    assert any(line.startswith("  lastgood -C . undo ") for line in seen(kept, "-C", "."))
+
+
+def test_a_list_with_positions_fits_into_80_columns(kept: Command) -> None:
+    kept("progress", "set", "--phase", "a phase with a long name", "--iteration", "12", "--step", "3/9")
+    kept("save", "a message that is much too long for any list on a terminal of this width")
+    lines = seen(kept, "list")
+    assert len(lines) == len(kept("list").out.splitlines())
+    assert lines[0].split() == ["ID", "Name", "Date", "Kind", "Phase", "/", "Step", "Files"]
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_list_in_colour_says_the_same(kept: Command) -> None:
+    plain = seen(kept, "list", NO_COLOR="1")
+    with shown(kept, "list") as terminal:
+        assert terminal.end() == 0
+        assert b"\x1b[33m" in terminal.written
+        assert terminal.everything == plain
+
+
+def test_dates_are_the_more_exact_the_nearer() -> None:
+    now = int(time.mktime((2026, 11, 23, 12, 0, 0, 0, 0, -1))) * 1_000_000_000
+    assert brief_moment(now - 1_000_000_000, now=now) == "11:59:59"
+    assert brief_moment(now - DAY, now=now) == "Nov 22 12:00"
+    assert brief_moment(now - 400 * DAY, now=now) == "2025-10-19"
+
+
+def test_a_table_shortens_what_gives_way_in_order() -> None:
+    rows = [("a" * 30, "b" * 30, "c" * 10)]
+    assert [len(cell) for cell in table(rows, flexible=(1, 0), limit=60)[0].split()] == [30, 16, 10]
+    assert [len(cell) for cell in table(rows, flexible=(1, 0), limit=40)[0].split()] == [14, 12, 10]
+    assert len(table(rows, flexible=(1, 0), limit=None)[0]) == 74
+
+
+def test_styles_take_no_columns() -> None:
+    assert width("\x1b[1;31mred\x1b[0m") == 3
+
+
+def test_what_can_be_undone_is_told_by_what_it_was_about(kept: Command) -> None:
+    kept("restore", "one", "--yes")
+    kept("restore", "two", "--yes")
+    lines = seen(kept, "undo", "--list")
+    assert "restore of ckpt_" in lines[1]
+    assert "(two)" in lines[1]
+    assert "2 written" in lines[1]
+    assert "(one)" in lines[2]
+    assert max(map(len, lines)) <= 80
+
+
+def a_long_diff(command: Command) -> None:
+    text = "".join(f"line {number}\n" for number in range(100))
+    (command.project / "a.txt").write_text(text, encoding="utf-8")
+
+
+def test_a_long_diff_goes_through_the_pager(kept: Command) -> None:
+    a_long_diff(kept)
+    lines = seen(kept, "diff", PAGER="sed 's/^/paged: /'", NO_COLOR="1")
+    assert "paged: +line 99" in lines
+    assert all(line.startswith("paged: ") for line in lines)
+
+
+def test_what_fits_on_the_screen_is_not_paged(kept: Command) -> None:
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    assert "+third" in seen(kept, "diff", PAGER="sed 's/^/paged: /'", NO_COLOR="1")
+
+
+@pytest.mark.parametrize("pager", ["", "cat", "/nowhere/to/be/found"])
+def test_without_a_pager_all_is_printed(kept: Command, pager: str) -> None:
+    a_long_diff(kept)
+    assert "+line 99" in seen(kept, "diff", PAGER=pager, NO_COLOR="1")
+
+
+def test_a_pager_that_is_left_early_is_no_fault(kept: Command) -> None:
+    a_long_diff(kept)
+    assert "diff --git a/a.txt b/a.txt" in seen(kept, "diff", PAGER="head -n 1", NO_COLOR="1")
+
+
+def test_ctrl_c_belongs_to_the_pager(kept: Command) -> None:
+    a_long_diff(kept)
+    pager = "trap 'echo the pager heard it; exit 0' INT; echo paging; while :; do sleep 0.1; done"
+    with shown(kept, "diff", PAGER=pager, NO_COLOR="1") as terminal:
+        terminal.until("paging")
+        terminal.type("\x03")
+        assert terminal.end() == 0
+        assert any("the pager heard it" in line for line in terminal.everything)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_who_ends_lastgood_ends_its_pager_and_has_the_terminal_as_it_was(kept: Command, number: int) -> None:
+    a_long_diff(kept)
+    pager = "stty raw -echo < /dev/tty; echo paging; exec sleep 600"
+    with shown(kept, "diff", PAGER=pager, NO_COLOR="1") as terminal:
+        terminal.until("paging")
+        assert not terminal.edits_lines
+        os.kill(terminal.pid, number)
+        assert terminal.end() == -number
+        assert terminal.edits_lines
+
+
+def test_nothing_is_paged_off_a_terminal(kept: Command) -> None:
+    a_long_diff(kept)
+    kept.environment["PAGER"] = "false"
+    assert "+line 99" in kept("diff").out
+
+
+def asked(command: Command, *words: str) -> list[str]:
+    """Return what is seen before a restore is done, which is then agreed to."""
+    with shown(command, *words) as terminal:
+        terminal.until("Go ahead?")
+        before = terminal.everything
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    return before
+
+
+def test_a_path_alone_is_meant_as_of_where_one_stands(kept: Command) -> None:
+    """K2: and only what changed of it is named."""
+    (kept.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
+    (kept.project / "src" / "b.py").unlink()
+    before = asked(kept, "restore", "src")
+    assert any("(two)" in line and line.startswith("Restoring ") for line in before)
+    assert not any("a.txt" in line for line in before)
+    assert (kept.project / "src" / "b.py").is_file()
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "wrecked\n"
+
+
+def test_a_path_alone_that_the_latest_has_lost_is_meant_as_of_the_newest_with_it(kept: Command) -> None:
+    """K2."""
+    (kept.project / "src" / "b.py").unlink()
+    (kept.project / "src").rmdir()
+    kept("save", "without src")
+    assert any("(two)" in line for line in asked(kept, "restore", "src/b.py"))
+    assert (kept.project / "src" / "b.py").is_file()
+
+
+def test_a_bare_time_is_meant_as_a_time(kept: Command) -> None:
+    """K2."""
+    (kept.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
+    time.sleep(1.1)
+    assert any("(two)" in line for line in asked(kept, "restore", "1s"))
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "second\n"
+
+
+def test_a_path_alone_is_meant_as_of_where_one_stands_whatever_came_later(kept: Command) -> None:
+    """K2, T15: later checkpoints have another version of it, or have lost it."""
+    (kept.project / "src" / "b.py").unlink()
+    kept("save", "without b.py")
+    kept("restore", "two", "--yes")
+    (kept.project / "src" / "b.py").write_text("by hand\n", encoding="utf-8")
+    assert any("(two)" in line for line in asked(kept, "restore", "src/b.py"))
+    assert (kept.project / "src" / "b.py").read_text(encoding="utf-8") != "by hand\n"
+
+
+def test_a_path_that_only_a_later_checkpoint_holds_comes_from_that(kept: Command) -> None:
+    """K2, T15: it is never deleted."""
+    (kept.project / "later.txt").write_text("later\n", encoding="utf-8")
+    kept("save", "with later.txt")
+    kept("restore", "two", "--yes")
+    (kept.project / "later.txt").write_text("by hand\n", encoding="utf-8")
+    assert any("(with later.txt)" in line for line in asked(kept, "restore", "later.txt"))
+    assert (kept.project / "later.txt").read_text(encoding="utf-8") == "later\n"
+
+
+def test_a_path_that_nothing_holds_is_refused(kept: Command) -> None:
+    """K2: and what git ignores is said."""
+    (kept.project / "unsaved.txt").write_text("new\n", encoding="utf-8")
+    (kept.project / ".gitignore").write_text("build/\n", encoding="utf-8")
+    (kept.project / "build").mkdir()
+    (kept.project / "build" / "out").write_text("out\n", encoding="utf-8")
+    with shown(kept, "restore", "unsaved.txt") as terminal:
+        assert terminal.end() == 10
+        assert any("no checkpoint holds the path 'unsaved.txt'" in line for line in terminal.shown)
+    (kept.project / "unsaved.txt").unlink()
+    kept("save", "with a rule")
+    with shown(kept, "restore", "build/out") as terminal:
+        assert terminal.end() == 10
+        assert any("git ignores it, and no checkpoint holds" in line for line in terminal.shown)
+
+
+def test_a_path_that_is_a_checkpoint_too_is_named(kept: Command) -> None:
+    """K2."""
+    (kept.project / "two").write_text("a file\n", encoding="utf-8")
+    kept("save", "with a file")
+    before = asked(kept, "restore", "two")
+    assert any("for the path: lastgood restore @ -- two" in "".join(before[n : n + 2]) for n in range(3))
+
+
+def test_who_picks_is_shown_what_would_happen_although_they_agreed_before(kept: Command) -> None:
+    """T1."""
+    (kept.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
+    with shown(kept, "restore", "--yes") as terminal:
+        terminal.until("arrows move")
+        terminal.type("\r")
+        terminal.until("Go ahead?")
+        terminal.type("n\n")
+        assert terminal.end() == 130
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "wrecked\n"
+
+
+def test_a_bare_time_of_day_is_meant_as_a_time(kept: Command) -> None:
+    """As a list on a terminal shows it."""
+    made = not_none(timestamp(kept("show", "two", "--json").json["checkpoint"]["created_at"]))
+    listed = time.strftime("%H:%M:%S", time.localtime(made // 10**9))
+    (kept.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
+    assert any("(two)" in line for line in asked(kept, "restore", listed))
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "second\n"
+
+
+@pytest.mark.parametrize("words", [("src",), ("1s",)])
+def test_who_agreed_beforehand_has_to_say_which_checkpoint(kept: Command, words: tuple[str]) -> None:
+    """K2, T1: nothing is guessed where nobody is shown it."""
+    (kept.project / "src" / "b.py").unlink()
+    with shown(kept, "restore", *words, "--yes") as terminal:
+        assert terminal.end() in {2, 10}
+    assert not (kept.project / "src" / "b.py").exists()
+
+
+def test_status_counts_checkpoints_as_list_shows_them(kept: Command) -> None:
+    (kept.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
+    kept("restore", "@", "--yes")
+    (line,) = [line for line in kept("status").out.splitlines() if line.startswith("checkpoints")]
+    assert line.split(maxsplit=1)[1] == "2, and 1 guard of restores (lastgood list --all)"
+    assert len(kept("list", "--json").json["checkpoints"]) == 2
+    assert len(kept("list", "--all", "--json").json["checkpoints"]) == 3
+    assert kept("status", "--json").json["guards"] == 1

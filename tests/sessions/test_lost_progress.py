@@ -1,0 +1,164 @@
+"""Progress of which a checkpoint's list cannot be read: all else of it is shown, and comes back (T11, K4)."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastgood.model import long_list
+from tools.command import Command
+from tools.harm import flip, packs_of
+from tools.values import not_none
+
+if TYPE_CHECKING:
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.workspace import Workspace
+
+pytestmark = pytest.mark.damages
+
+FIRST = "progress/tasks/0000/00"
+
+
+def hurt(store: Path, commit: str, path: str = FIRST) -> None:
+    """Damage an object of a checkpoint, and be a process that has seen no list."""
+    git = ["git", "--git-dir", str(store / "objects.git")]
+
+    def said(*words: str) -> str:
+        return subprocess.run([*git, *words], capture_output=True, text=True, check=True).stdout
+
+    oid = said("rev-parse", f"{commit}:{path}").strip()
+    for pack in packs_of(store):
+        for line in said("verify-pack", "-v", str(pack)).splitlines():
+            if line.startswith(oid):
+                flip(pack, int(line.split()[4]) + 10)
+    long_list.forget()
+
+
+def worked(workspace: Workspace, *, tasks: int = 20) -> Checkpoint:
+    """Do some tasks in a session, and return the checkpoint of the last one's end."""
+    file = Path(workspace.path) / "file"
+    for number in range(tasks - 1):
+        workspace.task_skip(f"T{number:02}")
+    file.write_text("wanted")
+    workspace.task_start("last")
+    return not_none(workspace.task_done("last").saved).checkpoint
+
+
+def test_files_come_back_where_the_tasks_of_the_checkpoint_cannot_be_read(workspace: Workspace) -> None:
+    """T11: progress stays as it is, and that is told."""
+    target = worked(workspace)
+    workspace.task_start("more")
+    (Path(workspace.path) / "file").write_text("edited")
+    before = workspace.progress()
+    hurt(Path(workspace.store), target.commit)
+
+    planned = workspace.preview(workspace.plan_restore(target.id))
+    report = workspace.restore(target.id)
+
+    assert (Path(workspace.path) / "file").read_text() == "wanted"
+    assert workspace.progress() == before
+    assert [(part.scope, part.result) for part in planned.parts] == [("progress", "kept")]
+    assert [(part.scope, part.result) for part in report.parts] == [("progress", "kept")]
+    assert target.short_id in not_none(report.parts[0].reason)
+    assert not report.complete
+
+
+def test_a_list_of_the_same_tasks_is_not_read_to_be_put_back(workspace: Workspace) -> None:
+    """T11: nothing of it would change."""
+    target = worked(workspace)
+    (Path(workspace.path) / "file").write_text("edited")
+    hurt(Path(workspace.store), target.commit)
+
+    report = workspace.restore(target.id)
+
+    assert not report.parts
+    assert report.complete
+
+
+def test_a_restore_of_progress_alone_says_that_it_cannot_be_read(
+    workspace: Workspace, lastgood: Command
+) -> None:
+    """T11: that is no success."""
+    target = worked(workspace)
+    workspace.task_start("more")
+    hurt(Path(workspace.store), target.commit)
+
+    alone = lastgood("restore", target.id, "--yes", "--only", "progress", expect=3)
+    whole = lastgood("restore", target.id, "--yes", expect=3)
+
+    assert "nothing was restored: the progress of" in alone.out
+    assert "all but the progress already is as in" in whole.out
+    assert "progress: left as it is" in whole.out
+
+
+def test_a_task_that_was_done_is_told_again_beside_damage(workspace: Workspace) -> None:
+    """P2: its own part can be read, so no other checkpoint is made."""
+    target = worked(workspace)
+    workspace.task_start("more")
+    hurt(Path(workspace.store), target.commit)
+
+    again = workspace.task_done("last")
+
+    assert again.saved is None
+    assert not_none(again.task).state == "done"
+
+
+def test_a_task_whose_own_part_is_lost_is_told_again(workspace: Workspace) -> None:
+    """P2: the old checkpoint tells nothing of it."""
+    target = worked(workspace)
+    workspace.task_start("more")
+    hurt(Path(workspace.store), target.commit, "progress/tasks/0000/01")
+
+    assert not_none(workspace.task_done("last").task).state == "done"
+
+
+def test_show_tells_all_but_the_tasks(workspace: Workspace, lastgood: Command) -> None:
+    """K4: their numbers stand in the record."""
+    made = worked(workspace)
+    shown = lastgood("show", made.id, "--json").json["checkpoint"]
+    hurt(Path(workspace.store), made.commit)
+
+    text, document = lastgood("show", made.id), lastgood("show", made.id, "--json").json["checkpoint"]
+
+    assert "Completed task last" in text.out
+    assert "20 tasks: 1 done, 19 skipped; which they are cannot be read" in text.out
+    assert document == shown | {"progress": shown["progress"] | {"tasks": None}}
+
+
+def left_unfinished(workspace: Workspace) -> tuple[Workspace, Checkpoint]:
+    """Leave a session at a task, and return the workspace within it with the checkpoint before that."""
+    own = workspace.within(workspace.session_start(goal="g").session.id)
+    made = worked(own)
+    own.task_start("open")
+    (Path(workspace.path) / "file").write_text("half")
+    own.session_end(finished=False)
+    return own, made
+
+
+def test_a_rollback_takes_what_cannot_be_read_from_the_progress_in_force(workspace: Workspace) -> None:
+    """P7b: what had ended by then stays done, what came later has to be done again."""
+    own, made = left_unfinished(workspace)
+    hurt(Path(workspace.store), made.commit)
+
+    report = workspace.recover(roll_back=True)
+
+    assert report.rolled_back_to == made.id
+    assert (Path(workspace.path) / "file").read_text() == "wanted"
+    found = {task.id: task.state for task in own.progress().tasks}
+    assert (found["T00"], found["last"], found["open"]) == ("skipped", "done", "pending")
+    assert len(found) == 21
+
+
+def test_recover_tells_where_work_that_ended_stood(workspace: Workspace, lastgood: Command) -> None:
+    """P7: by the record of its session."""
+    own = workspace.within(workspace.session_start(goal="g").session.id)
+    worked(own)
+    (Path(workspace.path) / "file").write_text("more")
+    own.session_end()
+    workspace.close()
+    hurt(lastgood.store, lastgood("show", "@", "--json").json["checkpoint"]["commit"])
+
+    assert "1 done, 19 skipped" in lastgood("recover").out
