@@ -29,6 +29,14 @@ def stage(arena: Path, request: pytest.FixtureRequest) -> Stage:
 
 
 @pytest.fixture
+def environment(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Keep what is known of the store outside it where it is put back with the stage."""
+    place = {"LASTGOOD_WITNESS": str(stage.folder / "live" / "witness")}
+    monkeypatch.setenv("LASTGOOD_WITNESS", place["LASTGOOD_WITNESS"])
+    return place
+
+
+@pytest.fixture
 def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
     """A workspace and a store for the command line and the API, side by side; git judges the store."""
     folder = tmp_path.resolve()

@@ -11,8 +11,14 @@ from faults.injector import Blow, Injector, Trial
 from faults.scenes import assert_answered, assert_collected, listed, opened
 from faults.stage import Stage, alter, fill
 from faults.sweep import STOPPED, sweep
+from lastgood.workspace import Workspace
+from tools.ledgers import texts
 
 pytestmark = pytest.mark.faults
+
+
+def _at(folder: Path, store: Path) -> Workspace:
+    return lastgood.open(folder, store=store, maintenance="off", allow_root=True)
 
 
 def _empty(stage: Stage) -> None:
@@ -24,37 +30,50 @@ def _empty(stage: Stage) -> None:
 
 @STOPPED
 def test_an_import_stopped_at_any_call_is_whole_or_nothing_and_runs_again(
-    injector: Injector, stage: Stage, blow: Blow, tmp_path: Path
+    injector: Injector, stage: Stage, blow: Blow, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     stage.prepare(_empty)
     other = tmp_path / "other"
     other.mkdir()
     fill(other)
-    with lastgood.open(other, store=tmp_path / "other-store", maintenance="off", allow_root=True) as there:
+    with _at(other, tmp_path / "other-store") as there:
         made = [there.save("one").checkpoint.id]
         alter(other)
         made.append(there.save("two").checkpoint.id)
-        there.export(tmp_path / "parcel.tar")
+        there.ledger("test").change(lambda book: book.put("thread", "key", head={"n": 1}, body=["said"]))
+        books = texts(there.ledger("test"))
+        there.export(tmp_path / "parcel.tar", private=True)
     earlier = listed(stage)
+    between = []
 
     def check(trial: Trial, where: str) -> None:
         assert_answered(trial, "imported", where)
         with opened(stage) as workspace:
-            assert workspace.verify().ok, where
+            assert (found := workspace.verify()).ok, f"{where}: {found.faults}"
             known = {one.key: one.checkpoints for one in workspace.workspaces()}
             assert sorted(known.values()) in ([1], [1, 2]), where
             if trial.said("imported"):
                 assert len(known) == 2, where
+        if len(known) == 2:
+            # Their checkpoints are there: the one moment at which their books may not be.
+            with _at(other, stage.store) as there:
+                held = texts(there.ledger("test"))
+            assert held == books or (trial.said("imported") is None and held == {}), where
+            between.append(held == {})
+        with opened(stage) as workspace:
             again = workspace.import_file(tmp_path / "parcel.tar")
             assert set(again.checkpoints) in (set(), set(made)), where
             for id in made:
                 assert workspace.get(id).id == id, where
             assert workspace.verify(deep=True).ok, where
+        with _at(other, stage.store) as there:
+            assert texts(there.ledger("test")) == books, where
         assert listed(stage) == earlier, where
         assert_collected(stage, where)
 
-    order = {"file": str(tmp_path / "parcel.tar")}
+    order = {"file": str(tmp_path / "parcel.tar"), "environment": environment}
     sweep(injector, stage, "import", order, blow=blow, check=check, points=16)
+    assert any(between), "no blow struck between the commit of the facts and that of the books"
 
 
 @STOPPED

@@ -23,14 +23,6 @@ COPY = "ledger.backup.sqlite3.gz"
 LEDGER = ("ledger.sqlite3", "ledger.sqlite3-wal", "ledger.sqlite3-shm")
 
 
-@pytest.fixture
-def environment(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Keep what is known of the store outside it where it is put back with the stage."""
-    place = {"LASTGOOD_WITNESS": str(stage.folder / "live" / "witness")}
-    monkeypatch.setenv("LASTGOOD_WITNESS", place["LASTGOOD_WITNESS"])
-    return place
-
-
 def _write(workspace: Workspace, book: str, numbers: range) -> None:
     ledger = workspace.ledger("test")
     for number in numbers:
