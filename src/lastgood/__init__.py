@@ -9,8 +9,13 @@ True
 
 from __future__ import annotations
 
+from lastgood.value import shown_by
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema, SchemaSerializer
+
     from lastgood.aio import (
         AsyncBlock,
         AsyncLedger,
@@ -135,6 +140,7 @@ if TYPE_CHECKING:
     from lastgood.model.tree import Counts, Entry, Gap, TreeId
     from lastgood.retention.policy import Decision, PrunePlan, PruneReport, StoreSizes
     from lastgood.settings import AutoSettings, CaptureSettings, LimitSettings, Rungs, Settings
+    from lastgood.value import Value
     from lastgood.workspace import Workspace, open_workspace
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.session import OpenSession
@@ -338,3 +344,25 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "open"])
+
+
+# Each loads what it asks only then: no command has to.
+def _document_of(value: Value) -> dict[str, object]:
+    from lastgood.documents import told
+
+    return told(value)
+
+
+def _schema_of(cls: type[Value], handler: GetCoreSchemaHandler) -> CoreSchema:
+    from lastgood.pydantic_schema import schema_of
+
+    return schema_of(cls, handler)
+
+
+def _serializer() -> SchemaSerializer:
+    from lastgood.pydantic_schema import serializer
+
+    return serializer()
+
+
+shown_by(_document_of, _schema_of, serializer=_serializer)

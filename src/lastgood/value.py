@@ -153,21 +153,34 @@ class Value(metaclass=_ValueType):
 
     def to_json(self) -> dict[str, object]:
         """Return it as a dict that `json` can write; of a report, what its verb says with ``--json``."""
-        from lastgood.documents import told  # lazily: only programs want it
-
-        return told(self)
+        return _outside[0](self)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from lastgood.pydantic_schema import schema_of  # lazily: by then Pydantic is there
-
-        return schema_of(cls, handler)
+        return _outside[1](cls, handler)
 
     @property
     def __pydantic_serializer__(self) -> SchemaSerializer:
-        from lastgood.pydantic_schema import serializer
+        return _outside[2]()
 
-        return serializer()
+
+# What answers whoever asks a value for its document or, as Pydantic does, for its schema.
+_outside: tuple[
+    Callable[[Value], dict[str, object]],
+    Callable[[type[Value], GetCoreSchemaHandler], CoreSchema],
+    Callable[[], SchemaSerializer],
+]
+
+
+def shown_by(
+    document: Callable[[Value], dict[str, object]],
+    schema: Callable[[type[Value], GetCoreSchemaHandler], CoreSchema],
+    *,
+    serializer: Callable[[], SchemaSerializer],
+) -> None:
+    """Set what shows values outside; the package does, as it is above both values and documents."""
+    global _outside  # noqa: PLW0603 - set once, as the package is loaded
+    _outside = (document, schema, serializer)
 
 
 def setters(cls: type[Value]) -> tuple[Callable[[object, object], None], ...]:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from lastgood import documents
-from lastgood.documents import activity as activity_documents
 from lastgood.errors import LastgoodError
 from lastgood.exchange import form as exchange_form
 from lastgood.model import activity, checkpoint, exchange, operation, report, run, session, tree
@@ -69,7 +68,7 @@ DOCUMENTS: dict[str, Callable[[Any], object]] = {
     "progress": lambda one: documents.document("task", one),
     "event": documents.event_document,
     "run": lambda one: documents.reviewed_document(one, at=10**18),
-    "report": lambda one: activity_documents.report_document(one, detailed=True),
+    "report": lambda one: documents.report_document(one, detailed=True),
 }
 WRONG: tuple[object, ...] = (
     *(None, "x", -5, True, 1.5, [], [5], [{}], {}),

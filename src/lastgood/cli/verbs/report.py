@@ -29,7 +29,7 @@ def report_verb(call: Call, console: Console) -> int:
     if target is not None and page is not None:
         _write(target, page)
     if console.json:
-        from lastgood.documents.activity import report_document
+        from lastgood.documents import report_document
 
         document = report_document(activity, detailed=call.has("detailed"))
         console.document(document | ({} if target is None else {"html": _shown(target)}))

@@ -335,14 +335,37 @@ def _purged(report: PurgeReport) -> Document:
     return purge_document(report.plan, report)
 
 
-def _activity_document(activity: Activity) -> Document:
-    from lastgood.documents.activity import report_document
+def report_document(activity: Activity, *, detailed: bool = False) -> Document:
+    """Return the document of a report; ``detailed`` adds every task, step and checkpoint.
 
-    return report_document(activity, detailed=False)
+    It is made to be passed on (rule K5): known shapes of secrets are redacted (rule S17).
+    """
+    from lastgood.redaction import redact_value  # lazily: other documents say what is said to people
+
+    states = [one.report.state for one in activity.sessions]
+    fields = record(activity) | {
+        "period": {
+            "name": activity.period,
+            "from": None if activity.since is None else iso(activity.since),
+            "to": iso(activity.until),
+        },
+        "sessions": {
+            "total": len(states),
+            **{state: states.count(state) for state in ("active", "ended", "incomplete")},
+            "seconds": activity.seconds,
+            "list": [record(one) for one in activity.sessions],
+        },
+        "features": {"completed": [text_value(one) for one in activity.features]},
+    }
+    if detailed:
+        fields["tasks_list"] = [record(one) | {"id": text_value(one.task.id)} for one in activity.worked]
+        fields["effects"] = [record(one) for one in activity.effects]
+        fields["timeline"] = [record(one) for one in activity.marks]
+    return document("report", cast("Document", redact_value(fields)))
 
 
 _MADE: dict[str, Callable[[Any], Document]] = {
-    "Activity": _activity_document,
+    "Activity": report_document,
     "LogReport": log_document,
     "PurgePlan": purge_document,
     "PurgeReport": _purged,
