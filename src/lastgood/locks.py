@@ -115,10 +115,10 @@ class _Lock:
     def _say_waiting(self) -> None:
         """Log, once, for what this waits; a turn is part of a wait for a lock."""
         if not self._waits and not self._path.endswith(b".turn") and "logging" in sys.modules:
-            from lastgood.log import logger
+            from logging import getLogger
 
             self._waits = True
-            logger.info("waiting for %s", self._what)
+            getLogger("lastgood").info("waiting for %s", self._what)
 
     def _refuse_stopped(self, mode: int) -> None:
         from lastgood.lock_owner import (

@@ -21,7 +21,7 @@ from lastgood.restore.plan import (
 )
 from lastgood.restore.restore import evidence_of, refuse_changed, refuse_unheld, with_id
 from lastgood.restore.steps import around, of_directories, retarget_steps, unsettled
-from lastgood.retention.prune import refuse_pinned
+from lastgood.retention.policy import refuse_pinned
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import RestoreTransaction
 from lastgood.trees import Files, tree_of

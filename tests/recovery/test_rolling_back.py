@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.command import COMMAND, Command, told
+from tools.command import COMMAND, Command, killed_restore, told
 
 LASTGOOD = f"'{sys.executable}' '{COMMAND}'"
 START = f"export LASTGOOD_SESSION=$({LASTGOOD} session start -q --goal prices)"
@@ -250,24 +250,6 @@ def tasks_of(lastgood: Command, goal: str) -> dict[str, str]:
 # A restore that was killed waits as well.
 
 MANY = "for n in $(seq 60); do echo $n > f$n; done"
-
-
-def killed_restore(lastgood: Command, ref: str, *, path: str = ".lastgood-") -> None:
-    """Have a restore be killed at its first rename in the workspace."""
-    kill = (
-        "import sys\nfrom tools.forks import die_before\nimport lastgood\n"
-        f"die_before('os.rename', path={path!r})\n"
-        f"lastgood.open(maintenance='off').restore({ref!r}, only=('files',), force=True)\n"
-    )
-    tests = Path(COMMAND).parent / "tests"
-    subprocess.run(
-        [sys.executable, "-c", kill],
-        cwd=lastgood.project,
-        env=lastgood.environment | {"PYTHONPATH": f"{tests}:{tests.parent}/src"},
-        capture_output=True,
-        check=False,
-    )
-    assert lastgood("status", "--json").json["state"] == "interrupted"
 
 
 def test_very_many_deletions_are_asked_about_beside_a_restore_that_was_killed(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.command import COMMAND, Command, told
+from tools.command import COMMAND, Command, killed_restore, told
 
 LASTGOOD = f"'{sys.executable}' '{COMMAND}'"
 START = f"{LASTGOOD} session start -q --goal prices"
@@ -553,20 +553,7 @@ def test_after_a_killed_restore_was_finished_recover_tells_where_the_workspace_s
     for text in ("10", "20"):
         prices.write_text(text)
         ids.append(lastgood.save())
-    kill = (
-        "import sys\nfrom tools.forks import die_before\nimport lastgood\n"
-        "die_before('os.rename', path='.lastgood-')\n"
-        f"lastgood.open(maintenance='off').restore({ids[0]!r})\n"
-    )
-    tests = Path(COMMAND).parent / "tests"
-    subprocess.run(
-        [sys.executable, "-c", kill],
-        cwd=lastgood.project,
-        env=lastgood.environment | {"PYTHONPATH": f"{tests}:{tests.parent}/src"},
-        capture_output=True,
-        check=False,
-    )
-    assert lastgood("status", "--json").json["state"] == "interrupted"
+    killed_restore(lastgood, ids[0])
     done = lastgood("recover", "--json").json
     assert prices.read_text() == "10"
     assert (done["done"], done["checkpoint"]["id"]) == ("finished-restore", ids[0])

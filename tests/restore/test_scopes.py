@@ -441,16 +441,27 @@ def test_scopes_are_named_one_by_one(command: Command, told_of: str) -> None:
     command("undo", "--force", "--merge", expect=2)
 
 
-def test_head_is_named_when_it_has_moved(command: Command, told_of: str) -> None:
+@pytest.fixture
+def repository(command: Command, git: Callable[..., str]) -> Callable[..., str]:
+    """Return a call of git in the project, which is a repository with one commit of a file."""
+
+    def call(*words: str) -> str:
+        return git(command.project, *words)
+
+    call("init", "-q", "-b", "main")
+    (command.project / "file").write_text("one\n")
+    call("add", ".")
+    call("commit", "-q", "-m", "words")
+    return call
+
+
+def test_head_is_named_when_it_has_moved(
+    command: Command, told_of: str, repository: Callable[..., str]
+) -> None:
     """T9: also by a dry run; and where it goes with `--git`."""
-    git = ("git", "-C", str(command.project))
-    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
-    for number in range(2):
-        (command.project / "file").write_text(f"{number}\n")
-        subprocess.run([*git, "add", "."], check=True)
-        subprocess.run([*git, "commit", "-q", "-m", "words"], check=True)
-        if number == 0:
-            target = command.save("--name", "second")
+    target = command.save("--name", "second")
+    (command.project / "file").write_text("1\n")
+    repository("commit", "-q", "-a", "-m", "words")
     moved = command("restore", target, "--dry-run", "--json").json["head_moved"]
     assert moved["commits"] == 1
     assert "HEAD has moved by 1 commit" in command("restore", target, "--dry-run").out
@@ -461,35 +472,27 @@ def test_head_is_named_when_it_has_moved(command: Command, told_of: str) -> None
     assert "main is not where it was" in said.err
 
 
-def test_a_branch_that_was_switched_is_named(command: Command) -> None:
+def test_a_branch_that_was_switched_is_named(command: Command, repository: Callable[..., str]) -> None:
     """T9: also where both are at the same commit."""
-    git = ("git", "-C", str(command.project))
-    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
-    (command.project / "file").write_text("one\n")
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "commit", "-q", "-m", "words"], check=True)
-    subprocess.run([*git, "switch", "-q", "-c", "feature"], check=True)
+    repository("switch", "-q", "-c", "feature")
     target = command.save("on feature")
-    subprocess.run([*git, "switch", "-q", "main"], check=True)
+    repository("switch", "-q", "main")
     (command.project / "file").write_text("changed\n")
     told = "git was on feature at that checkpoint, is on main now, and stays as it is"
     assert told in command("restore", target, "--dry-run").out
     moved = command("restore", target, "--yes", "--json").json["head_moved"]
     assert (moved["commits"], moved["from_branch"], moved["to_branch"]) == (0, "feature", "main")
-    subprocess.run([*git, "switch", "-q", "--detach"], check=True)
-    subprocess.run([*git, "commit", "-q", "-a", "--allow-empty", "-m", "more"], check=True)
+    repository("switch", "-q", "--detach")
+    repository("commit", "-q", "-a", "--allow-empty", "-m", "more")
     (command.project / "file").write_text("more\n")
     told = "git was on feature at that checkpoint, is on no branch now (1 commit away)"
     assert told in command("restore", target, "--dry-run").out
 
 
-def test_a_repository_that_went_with_its_folder_is_not_told_to_have_moved(command: Command) -> None:
+def test_a_repository_that_went_with_its_folder_is_not_told_to_have_moved(
+    command: Command, repository: Callable[..., str]
+) -> None:
     """T9, T12a."""
-    git = ("git", "-C", str(command.project))
-    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
-    (command.project / "file").write_text("one\n")
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "commit", "-q", "-m", "words"], check=True)
     target = command.save("first")
     shutil.rmtree(command.project)
     place = ("-C", str(command.project))
@@ -501,18 +504,13 @@ def test_a_repository_that_went_with_its_folder_is_not_told_to_have_moved(comman
     assert told in command("restore", target, "--yes").err
 
 
-def test_renames_that_stay_staged_are_told(command: Command) -> None:
+def test_renames_that_stay_staged_are_told(command: Command, repository: Callable[..., str]) -> None:
     """T9: the files are back under their old names, and git's index has the new ones."""
-    git = ("git", "-C", str(command.project))
-    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
-    (command.project / "file").write_text("one\n")
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "commit", "-q", "-m", "words"], check=True)
     target = command.save("before the rename")
     told = "git's index stays as it is, and is not as it was at that checkpoint (--git puts it back too)"
     (command.project / "file").write_text("two\n")
     assert told not in command("restore", target, "--yes").err
-    subprocess.run([*git, "mv", "file", "renamed"], check=True)
+    repository("mv", "file", "renamed")
     assert told not in command("restore", target, "--yes", "--", "file").err
     (command.project / "file").unlink()
     said = command("restore", target, "--yes", "--json").json
@@ -521,8 +519,7 @@ def test_renames_that_stay_staged_are_told(command: Command) -> None:
     assert told in command("restore", target, "--yes").err
     command("undo")
     assert told not in command("restore", target, "--git", "--yes").err
-    status = subprocess.run([*git, "status", "--short"], check=True, capture_output=True, text=True).stdout
-    assert status == ""
+    assert repository("status", "--short") == ""
 
 
 def test_conflicts_are_listed_and_give_code_3(command: Command, told_of: str) -> None:

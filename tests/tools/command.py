@@ -155,3 +155,21 @@ def told_as_document(done: Done, code: int) -> None:
     assert document["error"]["hint"]
     assert document["error"]["code"] == CODES.get(code, document["error"]["code"])
     assert done.err == ""
+
+
+def killed_restore(lastgood: Command, ref: str, *, path: str = ".lastgood-") -> None:
+    """Have a restore be killed at its first rename in the workspace."""
+    kill = (
+        "import sys\nfrom tools.forks import die_before\nimport lastgood\n"
+        f"die_before('os.rename', path={path!r})\n"
+        f"lastgood.open(maintenance='off').restore({ref!r}, only=('files',), force=True)\n"
+    )
+    tests = Path(COMMAND).parent / "tests"
+    subprocess.run(
+        [sys.executable, "-c", kill],
+        cwd=lastgood.project,
+        env=lastgood.environment | {"PYTHONPATH": f"{tests}:{tests.parent}/src"},
+        capture_output=True,
+        check=False,
+    )
+    assert lastgood("status", "--json").json["state"] == "interrupted"

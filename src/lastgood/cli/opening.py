@@ -7,7 +7,6 @@ import sys
 import time
 
 from lastgood.cli.grammar import quoted
-from lastgood.cli.hints import hint_lines
 from lastgood.errors import Invalid, LastgoodError, NotFound, Storage, Usage
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import printable, to_text
@@ -70,6 +69,8 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: b
         _refuse_gone(opened)
     # What reads the configuration itself refuses what is wrong with it, and says so.
     for note in () if call.verb.name == "config" else opened.remarks:
+        from lastgood.cli.hints import hint_lines
+
         hint = "\n  ".join(hint_lines(note.hint, call))
         text = f"lastgood: {printable(note.message)}\n  {hint}\n"
         os.write(2, text.encode("utf-8", "replace"))
@@ -356,6 +357,8 @@ class Console:
 
     def hints(self, text: str) -> list[str]:
         """Return what to do next, a line each, its commands for the same workspace and store."""
+        from lastgood.cli.hints import hint_lines  # lazily: not every verb has more to say
+
         return hint_lines(text, self.call)
 
     def ask(self, question: str) -> str:

@@ -411,3 +411,14 @@ def _span(nanoseconds: int) -> str:
             amount = nanoseconds // unit
             return word if amount == 1 and unit == DAY else f"{amount} {word}{'' if amount == 1 else 's'}"
     return f"{nanoseconds / 1e9:g} seconds"
+
+
+def refuse_pinned(checkpoints: Sequence[Checkpoint]) -> None:
+    """Refuse to delete what is pinned."""
+    pinned = [one for one in checkpoints if one.pinned]
+    if pinned:
+        raise Invalid(
+            f"{pinned[0].short_id} is pinned and is not deleted",
+            hint=f"unpin it first: lastgood unpin {pinned[0].short_id}",
+            details={"pinned": [one.id for one in pinned]},
+        )

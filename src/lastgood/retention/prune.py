@@ -20,6 +20,7 @@ from lastgood.retention.policy import (
     eviction,
     explicit_decisions,
     permanent,
+    refuse_pinned,
     without,
 )
 from lastgood.retention.sweep import SweepTransaction, inventory, kept_of, refuse_older, roots
@@ -447,17 +448,6 @@ def delete(context: Context, checkpoints: Sequence[Checkpoint]) -> DeleteReport:
         free_after=now + GRACE,
         needed={one: reasons[one] for one in ids if one in reasons},
     )
-
-
-def refuse_pinned(checkpoints: Sequence[Checkpoint]) -> None:
-    """Refuse to delete what is pinned."""
-    pinned = [one for one in checkpoints if one.pinned]
-    if pinned:
-        raise Invalid(
-            f"{pinned[0].short_id} is pinned and is not deleted",
-            hint=f"unpin it first: lastgood unpin {pinned[0].short_id}",
-            details={"pinned": [one.id for one in pinned]},
-        )
 
 
 def pin(context: Context, checkpoint: Checkpoint, *, pinned: bool) -> Checkpoint:

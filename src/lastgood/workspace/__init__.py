@@ -355,8 +355,9 @@ class WorkspaceState:
     def log(self, message: str, *words: object, detail: bool = False) -> None:
         """Log what a user may want to know (INFO), or a ``detail`` (DEBUG), where anybody can listen."""
         if "logging" in sys.modules:
-            from lastgood.log import logger
+            from logging import getLogger
 
+            logger = getLogger("lastgood")
             (logger.debug if detail else logger.info)(message, *words)
 
     def __del__(self) -> None:
