@@ -24,7 +24,7 @@ _OF_PYTHON = {
     "contextlib": "AbstractContextManager",
     "datetime": "datetime",
     "types": "FrameType TracebackType",
-    "typing": "Any ClassVar Concatenate Generic Literal Protocol Self Unpack",
+    "typing": "Any ClassVar Concatenate Final Generic Literal Protocol Self Unpack",
 }
 
 

@@ -41,13 +41,11 @@ else:
     class Alias(property):
         """A property that knows what it is."""
 
-        def __init__(self, annotation: str, path: str, says: str) -> None:
-            super().__init__(attrgetter(path))
-            self.annotation, self.path, self.__doc__ = annotation, path, says
+        annotation = ""  # what it is: in the body of its class
 
-        def __class_getitem__(cls, annotation: str) -> Callable[[str, str], Alias]:
-            """Return what makes the property of this type."""
-            return lambda path, says: cls(annotation, path, says)
+        def __init__(self, path: str, says: str) -> None:
+            super().__init__(attrgetter(path))
+            self.path, self.__doc__ = path, says
 
     class Generic:
         """Stand in for what only type checkers read."""
@@ -78,6 +76,8 @@ ObjectId: TypeAlias = bytes
 Binary: TypeAlias = bytes
 
 _assign = object.__setattr__
+# How the annotation of another name for a field begins.
+_ALIAS = "ClassVar[Alias["
 
 
 class _ValueType(type):
@@ -89,6 +89,10 @@ class _ValueType(type):
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, object]) -> _ValueType:
         own = namespace.get("__annotations__", {})
         assert isinstance(own, dict)
+        for other in [other for other, kind in own.items() if kind.startswith(_ALIAS)]:
+            alias = namespace[other]
+            assert isinstance(alias, Alias)
+            alias.annotation = own.pop(other)[len(_ALIAS) : -2]
         names = tuple(own)
         given = {field: namespace.pop(field) for field in names if field in namespace}
         fields: tuple[str, ...] = ()

@@ -28,6 +28,13 @@ def test_every_public_name_has_type_hints(name: str) -> None:
     typing.get_type_hints(CALLABLES[name])
 
 
+def test_every_name_of_the_other_public_modules_has_type_hints() -> None:
+    found = public.of_modules()
+    assert {name.split(".")[0] for name in found} == {"aio", "errors", "integrations"}
+    for one in found.values():
+        typing.get_type_hints(one)
+
+
 @pytest.mark.parametrize("name", [name for name, found in CALLABLES.items() if inspect.isfunction(found)])
 def test_every_signature_can_be_had_with_its_types(name: str) -> None:
     inspect.signature(typing.cast("typing.Any", CALLABLES[name]), eval_str=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import typing
 from collections.abc import Iterator
+from importlib import import_module
 
 import lastgood
+import lastgood.integrations
 from lastgood.value import Value
 
 # The drop-ins have the names, and the annotations, of what they take the place of.
@@ -35,6 +38,26 @@ def callables() -> dict[str, object]:
     for name, cls in classes().items():
         found[name] = cls
         found |= {f"{name}.{key}": member for key, member in members(cls)}
+    return found
+
+
+def of_modules() -> dict[str, object]:
+    """Return what the public modules beside the package have: each class and function, and their methods."""
+    adapters = [one.name for one in pkgutil.iter_modules(lastgood.integrations.__path__)]
+    found: dict[str, object] = {}
+    for place in ["aio", "errors", "integrations", *(f"integrations.{name}" for name in adapters)]:
+        module = import_module(f"lastgood.{place}")
+        for name, one in vars(module).items():
+            if name.startswith("_") or not getattr(one, "__module__", "").startswith(module.__name__):
+                continue
+            if isinstance(one, type):
+                found |= {
+                    f"{place}.{name}.{key}": member
+                    for key, member in members(one)
+                    if member.__module__.startswith("lastgood.")
+                }
+            if isinstance(one, type) or inspect.isfunction(one):
+                found[f"{place}.{name}"] = one
     return found
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from contextlib import AbstractContextManager
     from types import TracebackType
-    from typing import Self
+    from typing import Final, Self
 
     from lastgood.aio.bridge import Termination
     from lastgood.model.report import SessionEnded, SessionStarted
@@ -134,11 +134,11 @@ class AsyncSession(AsyncFace["OpenSession[Workspace]"], Generic[Outer]):
             if terminated:
                 raise Terminated(SIGTERM_CODE) from error
 
-    save = awaited(OpenSession.save)
+    save: Final = awaited(OpenSession.save)
     checkpoint = save
-    show = awaited(OpenSession.show)
-    heartbeat = awaited(OpenSession.heartbeat, whole=True)
-    progress = awaited(OpenSession.progress, whole=True)
+    show: Final = awaited(OpenSession.show)
+    heartbeat: Final = awaited(OpenSession.heartbeat, whole=True)
+    progress: Final = awaited(OpenSession.progress, whole=True)
 
     @property
     def id(self) -> str:

@@ -19,36 +19,34 @@ makes none. What an interruption leaves is kept by the session that it ends.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
-from typing import Generic, ParamSpec, TypeVar, overload
+from types import TracebackType
+from typing import Any, Generic, Literal, ParamSpec, Self, TypedDict, TypeVar, overload
 from warnings import warn
 
+from lastgood.aio import AsyncWorkspace
 from lastgood.errors import LastgoodError, Usage
+from lastgood.model.checkpoint import Actor, Checkpoint, SaveReport
+from lastgood.settings import Settings
 from lastgood.value import Value
+from lastgood.workspace import Workspace
 from lastgood.workspace.session import reason_of
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
-    from types import TracebackType
-    from typing import Any, Literal, Self, TypedDict
+Occasion = Literal["risky", "turn"]
+Messages = Callable[[], Iterable[Mapping[str, object]]]
 
-    from lastgood.aio import AsyncWorkspace
-    from lastgood.model.checkpoint import Actor, Checkpoint
-    from lastgood.settings import Settings
-    from lastgood.workspace import Workspace
 
-    Occasion = Literal["risky", "turn"]
-    Messages = Callable[[], Iterable[Mapping[str, object]]]
+class _Said(TypedDict):
+    kind: Literal["risky", "turn", "error"]
+    actor: Actor | None
+    tokens: int | None
+    messages: Iterable[Mapping[str, object]] | None
 
-    class _Said(TypedDict):
-        kind: Literal["risky", "turn", "error"]
-        actor: Actor | None
-        tokens: int | None
-        messages: Iterable[Mapping[str, object]] | None
 
-    _Order = tuple[str, _Said]
+_Order = tuple[str, _Said]
+
 
 Words = ParamSpec("Words")
 Result = TypeVar("Result")
@@ -124,6 +122,9 @@ class _Moment(Generic[AnyWorkspace]):
         self.checkpoint: Checkpoint | None = None
         self._workspace: AnyWorkspace = workspace
         self._habit = habit
+
+    def _made(self, report: SaveReport) -> None:
+        self.checkpoint = report.checkpoint
 
     def _named(self, function: Callable[..., object]) -> _When:
         habit = self._habit if self._habit.what else self._habit.replace(what=_name_of(function))
@@ -201,7 +202,7 @@ class Moment(_Moment["Workspace"]):
 
     def _save(self, order: _Order | None) -> None:
         if order is not None:
-            self.checkpoint = self._workspace.save(order[0], **order[1]).checkpoint
+            self._made(self._workspace.save(order[0], **order[1]))
 
 
 class AsyncAutomatic(_Automatic["AsyncWorkspace"]):
@@ -276,8 +277,7 @@ class AsyncMoment(_Moment["AsyncWorkspace"]):
 
     async def _save(self, order: _Order | None) -> None:
         if order is not None:
-            report = await self._workspace.save(order[0], **order[1])
-            self.checkpoint = report.checkpoint
+            self._made(await self._workspace.save(order[0], **order[1]))
 
 
 def _is_awaited(function: Callable[..., object]) -> bool:

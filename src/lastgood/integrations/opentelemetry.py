@@ -15,8 +15,10 @@ and conversations are in neither.
 
 from __future__ import annotations
 
-from lastgood.errors import LastgoodError, Unsupported
-from lastgood.model.checkpoint import SaveReport
+from lastgood.errors import LastgoodError
+from lastgood.integrations import missing
+from lastgood.model.checkpoint import Checkpoint, SaveReport
+from lastgood.model.operation import Event
 from lastgood.model.report import (
     DeleteReport,
     ProgressReport,
@@ -26,15 +28,23 @@ from lastgood.model.report import (
     UndoReport,
 )
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
+try:
+    from opentelemetry import metrics, trace
     from opentelemetry.metrics import Counter, Histogram, Meter, MeterProvider
-    from opentelemetry.trace import Span, Tracer, TracerProvider
+    from opentelemetry.trace import (
+        Span,
+        Status,
+        StatusCode,
+        Tracer,
+        TracerProvider,
+        get_current_span,
+        set_span_in_context,
+    )
+except ModuleNotFoundError as _absent:
+    raise missing(_absent, extra="otel") from _absent
 
-    from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Event
+Attributes = dict[str, str | int | bool]
 
-    Attributes = dict[str, str | int | bool]
 
 _OPERATIONS = {
     "saved": "save",
@@ -54,19 +64,12 @@ class Telemetry:
 
     Hand it to ``subscribe`` of any workspace; one may observe several. A span's parent is the
     span that was current where the verb was called; of tasks and saves of a session that began before
-    its eyes it is the session's, unless the caller opened a span of its own in between. Raises
-    `Unsupported` if OpenTelemetry is missing.
+    its eyes it is the session's, unless the caller opened a span of its own in between.
     """
 
     def __init__(
         self, *, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None
     ) -> None:
-        try:
-            from opentelemetry import metrics, trace
-        except ImportError as error:
-            raise Unsupported(
-                "OpenTelemetry is not installed", hint="pip install 'lastgood[otel]'"
-            ) from error
         self._spans = _Spans(trace.get_tracer("lastgood", tracer_provider=tracer_provider))
         self._metrics = _Metrics(metrics.get_meter("lastgood", meter_provider=meter_provider))
 
@@ -100,8 +103,6 @@ class _Spans:
             _finish(span, ended, error=_error(event))
 
     def _begin(self, event: Event, report: SessionStarted) -> None:
-        from opentelemetry.trace import get_current_span
-
         session, around = report.session.session, get_current_span()
         begun = (report.continued and event.began) or session.started_at
         span = self._start("session", begun, _place(event, session=session.id))
@@ -134,8 +135,6 @@ class _Spans:
         self, operation: str, began: int | None, attributes: Attributes, *, session: str | None = None
     ) -> Span:
         """Begin a span: in that of its session, unless the caller opened one since that began."""
-        from opentelemetry.trace import get_current_span, set_span_in_context
-
         known = self._sessions.get(session) if session is not None else None
         within = None
         if known is not None and get_current_span() is known[1]:
@@ -145,8 +144,6 @@ class _Spans:
 
 
 def _finish(span: Span, ended: int | None, *, error: str | None) -> None:
-    from opentelemetry.trace import Status, StatusCode
-
     if error is not None:
         span.set_status(Status(StatusCode.ERROR, error))
     span.end(end_time=ended)

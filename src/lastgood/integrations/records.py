@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from lastgood import AsyncWorkspace, Workspace
 from lastgood.aio.calls import Calls
 from lastgood.errors import Usage
-from lastgood.workspace.arguments import expect
+from lastgood.ledger import LedgerReader, LedgerWriter
+from lastgood.literals import Kind
+from lastgood.model.report import RestoreReport
+from lastgood.workspace.arguments import PathLike, expect
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import TypedDict
 
-    from lastgood.ledger import LedgerReader, LedgerWriter
-    from lastgood.literals import Kind
-    from lastgood.model.report import RestoreReport
-    from lastgood.workspace.arguments import PathLike
+class Spoken(TypedDict, total=False):
+    """A conversation that belongs to files, as `Workspace.save` takes it."""
 
-    class Spoken(TypedDict, total=False):
-        """A conversation that belongs to files, as `Workspace.save` takes it."""
-
-        messages: Sequence[Mapping[str, object]]
-        transcript: PathLike
-        conversation_alone: bool
+    messages: Sequence[Mapping[str, object]]
+    transcript: PathLike
+    conversation_alone: bool
 
 
 Result = TypeVar("Result")

@@ -5,15 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 from lastgood.cancellation import pause
 from lastgood.errors import Busy
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from threading import Lock
 
 _STRIDE = 0.005
 _LONGEST = 30.0

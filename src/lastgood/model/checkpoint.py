@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
+    from typing import ClassVar
 
     from lastgood.literals import ActorType, ConversationForm, Ending, GapReason, GitOperation, Kind, Moment
     from lastgood.model.session import Living, Position, Progress
@@ -215,15 +216,15 @@ class Checkpoint(Value):
     recovered: bool = False
     deleted_at: int | None = None
 
-    id = Alias["str"]("manifest.id", "The whole id.")
+    id: ClassVar[Alias[str]] = Alias("manifest.id", "The whole id.")
 
     @property
     def short_id(self) -> str:
         """The id as lists show it."""
         return short(self.manifest.id)
 
-    kind = Alias["Kind"]("manifest.kind", "Why the checkpoint was made.")
-    message = Alias["str"]("manifest.message", "What the caller said about it.")
+    kind: ClassVar[Alias[Kind]] = Alias("manifest.kind", "Why the checkpoint was made.")
+    message: ClassVar[Alias[str]] = Alias("manifest.message", "What the caller said about it.")
 
     @property
     def created_at(self) -> datetime:
@@ -233,25 +234,31 @@ class Checkpoint(Value):
         microseconds = self.manifest.created_at // 1000
         return datetime.fromtimestamp(0, tz=UTC) + timedelta(microseconds=microseconds)
 
-    workspace = Alias["str"]("manifest.workspace", "The real path of the workspace when it was made.")
-    previous = Alias["str | None"]("manifest.previous", "The id of the checkpoint before it.")
-    tree = Alias["str"]("manifest.root.tree", "The git tree of its files, in hex.")
-    changes = Alias["Counts"]("manifest.changes", "How many paths changed since the checkpoint before it.")
-    files = Alias["int"]("manifest.files", "How many files it holds.")
-    ignored = Alias["int"]("manifest.ignored", "How many entries the ignore rules left out.")
-    gaps = Alias["tuple[Gap, ...]"]("manifest.gaps", "What the checkpoint does not hold.")
-    partial = Alias["bool"]("manifest.partial", "Whether a time budget ended the scan early.")
-    actor = Alias["Actor"]("manifest.actor", "Who brought it about.")
-    git = Alias["GitState | None"](
+    workspace: ClassVar[Alias[str]] = Alias(
+        "manifest.workspace", "The real path of the workspace when it was made."
+    )
+    previous: ClassVar[Alias[str | None]] = Alias("manifest.previous", "The id of the checkpoint before it.")
+    tree: ClassVar[Alias[str]] = Alias("manifest.root.tree", "The git tree of its files, in hex.")
+    changes: ClassVar[Alias[Counts]] = Alias(
+        "manifest.changes", "How many paths changed since the checkpoint before it."
+    )
+    files: ClassVar[Alias[int]] = Alias("manifest.files", "How many files it holds.")
+    ignored: ClassVar[Alias[int]] = Alias("manifest.ignored", "How many entries the ignore rules left out.")
+    gaps: ClassVar[Alias[tuple[Gap, ...]]] = Alias("manifest.gaps", "What the checkpoint does not hold.")
+    partial: ClassVar[Alias[bool]] = Alias("manifest.partial", "Whether a time budget ended the scan early.")
+    actor: ClassVar[Alias[Actor]] = Alias("manifest.actor", "Who brought it about.")
+    git: ClassVar[Alias[GitState | None]] = Alias(
         "manifest.git", "What the project's own repository said; None where there was none."
     )
-    metrics = Alias["Metrics"]("manifest.metrics", "What the moment cost, and how the session stood.")
-    metadata = Alias["Mapping[str, str]"]("manifest.metadata", "The notes that were attached.")
-    session = Alias["str | None"](
+    metrics: ClassVar[Alias[Metrics]] = Alias(
+        "manifest.metrics", "What the moment cost, and how the session stood."
+    )
+    metadata: ClassVar[Alias[Mapping[str, str]]] = Alias("manifest.metadata", "The notes that were attached.")
+    session: ClassVar[Alias[str | None]] = Alias(
         "manifest.session", "The id of the session it belongs to; None outside one."
     )
-    task = Alias["str | None"]("manifest.task", "The id of the task that it was made for.")
-    moment = Alias["Moment | None"](
+    task: ClassVar[Alias[str | None]] = Alias("manifest.task", "The id of the task that it was made for.")
+    moment: ClassVar[Alias[Moment | None]] = Alias(
         "manifest.moment", "Whether it was made before or after its task or turn."
     )
 
@@ -266,10 +273,10 @@ class Checkpoint(Value):
         """How far the work had come; None if nobody said."""
         return None if self.manifest.progress.empty else self.manifest.progress
 
-    conversation = Alias["Conversation | None"](
+    conversation: ClassVar[Alias[Conversation | None]] = Alias(
         "manifest.conversation", "The conversation up to that moment."
     )
-    bytes = Alias["int"]("manifest.size", "How many bytes its files have.")
+    bytes: ClassVar[Alias[int]] = Alias("manifest.size", "How many bytes its files have.")
 
     @property
     def files_sound(self) -> bool:

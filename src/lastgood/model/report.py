@@ -8,6 +8,7 @@ from lastgood.value import Alias, Value, cast
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import ClassVar
 
     from lastgood.literals import ChangeStatus, DiffStatus, FindingState, NotHeldReason, Result, State
     from lastgood.model.checkpoint import Checkpoint, HealthNote, SaveReport
@@ -181,11 +182,11 @@ class RestoreReport(Value):
     not_held_unnamed: int = 0
     folder_made: bool = False
 
-    scopes = Alias["tuple[str, ...]"](
+    scopes: ClassVar[Alias[tuple[str, ...]]] = Alias(
         "planned.scopes", "What was asked for: files, conversation, progress, git."
     )
-    plan = Alias["str"]("planned.id", "The id of the plan.")
-    files = Alias["tuple[Outcome, ...]"]("outcomes", "What became of each path.")
+    plan: ClassVar[Alias[str]] = Alias("planned.id", "The id of the plan.")
+    files: ClassVar[Alias[tuple[Outcome, ...]]] = Alias("outcomes", "What became of each path.")
 
     @property
     def counts(self) -> dict[str, int]:
@@ -197,7 +198,7 @@ class RestoreReport(Value):
         """The paths that were skipped, failed, or hold marks of a conflict (exit code 3)."""
         return tuple(outcome for outcome in self.outcomes if _is_omission(outcome))
 
-    conflicts = Alias["tuple[bytes, ...]"](
+    conflicts: ClassVar[Alias[tuple[bytes, ...]]] = Alias(
         "planned.conflicts", "The paths that both sides of a merge changed, each in its way."
     )
 
@@ -229,7 +230,7 @@ class UndoReport(Value):
         """Whether everything that was asked for was done (exit code 0)."""
         return not self.omissions and all(part.result != "failed" for part in self.parts)
 
-    files = Alias["tuple[Outcome, ...]"]("outcomes", "What became of each path.")
+    files: ClassVar[Alias[tuple[Outcome, ...]]] = Alias("outcomes", "What became of each path.")
 
 
 class PurgedCheckpoint(Value):
@@ -294,7 +295,9 @@ class DeleteReport(Value):
     free_after: Timestamp
     needed: Mapping[str, str] = {}
 
-    deleted = Alias["tuple[str, ...]"]("checkpoints", "The ids of the checkpoints that were removed.")
+    deleted: ClassVar[Alias[tuple[str, ...]]] = Alias(
+        "checkpoints", "The ids of the checkpoints that were removed."
+    )
 
 
 class ChangedPath(Value):
@@ -340,7 +343,7 @@ class StatusReport(Value):
     guards: int = 0
     project_settings: tuple[Text, ...] = ()
 
-    store_bytes = Alias["int"](
+    store_bytes: ClassVar[Alias[int]] = Alias(
         "store_parts.total", "What the store takes of the disk, with all that is in it."
     )
 

@@ -7,7 +7,8 @@ from lastgood.value import Alias, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence  # noqa: F401 - the other in an alias
+    from collections.abc import Mapping, Sequence
+    from typing import ClassVar
 
     from lastgood.literals import (
         ArtifactState,
@@ -116,7 +117,7 @@ class RunReport(Value):
     start: str | None = None
     conversation: LastConversation | None = None
 
-    goal = Alias["Text | None"]("plan.goal", "What the run is for, if its plan says so.")
+    goal: ClassVar[Alias[Text | None]] = Alias("plan.goal", "What the run is for, if its plan says so.")
 
 
 # --- What `recover` is asked for, what it found, and what it did about it (rules T7, P7) ---
@@ -181,7 +182,7 @@ class RecoverReport(Value):
         """Where the work stands; None if nobody said."""
         return None if self.progress.position.empty else self.progress.position
 
-    tasks = Alias["Sequence[Task]"](
+    tasks: ClassVar[Alias[Sequence[Task]]] = Alias(
         "progress.tasks", "The tasks of the work, in the order in which they were first named."
     )
 
@@ -195,7 +196,7 @@ class RecoverReport(Value):
         """What `undo` takes back, if files were brought back."""
         return None if self.restored is None else self.restored.operation
 
-    files = Alias["tuple[Outcome, ...]"]("outcomes", "What became of each path.")
+    files: ClassVar[Alias[tuple[Outcome, ...]]] = Alias("outcomes", "What became of each path.")
 
     @property
     def omissions(self) -> tuple[Outcome, ...]:

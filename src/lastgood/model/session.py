@@ -9,7 +9,7 @@ from lastgood.value import Alias, Value, cast
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, TypeVar
+    from typing import Any, ClassVar, TypeVar
 
     from lastgood.literals import EffectState, OwnerState, SessionState, TaskState
     from lastgood.model.long_list import ListKind, LongList, PartReader
@@ -200,7 +200,7 @@ class SessionReport(Value):
     words: tuple[str, ...] = ()
     owner_state: OwnerState = "unknown"
 
-    id = Alias["str"]("session.id", "The session's id.")
+    id: ClassVar[Alias[str]] = Alias("session.id", "The session's id.")
 
 
 class CurrentWork(Value):

@@ -345,10 +345,10 @@ class WorkspaceState:
         self._root = root
         self._ledgers = LedgersOfStore(opened, anchor=anchor_path(environment))
         self._scanner: ScannerOfChoice | None = None
-        self.auto_maintenance = AutoMaintenance(maintenance)
-        self.rescued = opened.rescued
+        self.auto_maintenance: AutoMaintenance = AutoMaintenance(maintenance)
+        self.rescued: tuple[str, ...] = opened.rescued
         self.observers: list[Observer] = []
-        self.context = self.recompose()
+        self.context: Context = self.recompose()
         self._opened_by = os.getpid()
         self.log("opened %s, with the store %s", to_text(root), to_text(opened.directory), detail=True)
 

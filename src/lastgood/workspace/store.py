@@ -56,8 +56,8 @@ class Store:
     def _name(self, directory: bytes, *, clock: Clock) -> None:
         self.clock = clock
         self.directory = directory
-        self.temporary = directory + b"/tmp"
-        self.repository = directory + b"/objects.git"
+        self.temporary: bytes = directory + b"/tmp"
+        self.repository: bytes = directory + b"/objects.git"
         self.locks: Locks = FlockLocks(directory)
         self._catalogue = directory + b"/catalogue.sqlite3"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from lastgood.aio.bridge import AsyncFace, RunningCalls, awaited
 from lastgood.aio.calls import present_bridge
 from lastgood.integrations.checkpoint_manager.records import RecordedCheckpoints
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from lastgood.workspace.arguments import PathLike
+from lastgood.workspace.arguments import PathLike
 
 
 class CheckpointManager(AsyncFace[RecordedCheckpoints]):
@@ -37,7 +36,7 @@ class CheckpointManager(AsyncFace[RecordedCheckpoints]):
         feature_list: str | None = None,
         progress_file: str | None = None,
     ) -> None:
-        self.keeper = RecordedCheckpoints(
+        self.keeper: RecordedCheckpoints = RecordedCheckpoints(
             project_dir, store=store, feature_list=feature_list, progress_file=progress_file
         )
         super().__init__(self.keeper, running=RunningCalls(present_bridge))
@@ -47,12 +46,13 @@ class CheckpointManager(AsyncFace[RecordedCheckpoints]):
         """The project's real path."""
         return self.keeper.root
 
-    create_checkpoint = awaited(RecordedCheckpoints.create_checkpoint)
-    rollback = restore_checkpoint = awaited(RecordedCheckpoints.rollback)
-    rollback_to_latest = awaited(RecordedCheckpoints.rollback_to_latest)
-    undo = awaited(RecordedCheckpoints.undo)
-    list_checkpoints = awaited(RecordedCheckpoints.list_checkpoints)
-    get_checkpoint = awaited(RecordedCheckpoints.get_checkpoint)
-    read = awaited(RecordedCheckpoints.read)
-    validate_checkpoint = awaited(RecordedCheckpoints.validate_checkpoint)
-    delete_checkpoint = awaited(RecordedCheckpoints.delete_checkpoint)
+    create_checkpoint: Final = awaited(RecordedCheckpoints.create_checkpoint)
+    rollback: Final = awaited(RecordedCheckpoints.rollback)
+    restore_checkpoint: Final = rollback
+    rollback_to_latest: Final = awaited(RecordedCheckpoints.rollback_to_latest)
+    undo: Final = awaited(RecordedCheckpoints.undo)
+    list_checkpoints: Final = awaited(RecordedCheckpoints.list_checkpoints)
+    get_checkpoint: Final = awaited(RecordedCheckpoints.get_checkpoint)
+    read: Final = awaited(RecordedCheckpoints.read)
+    validate_checkpoint: Final = awaited(RecordedCheckpoints.validate_checkpoint)
+    delete_checkpoint: Final = awaited(RecordedCheckpoints.delete_checkpoint)

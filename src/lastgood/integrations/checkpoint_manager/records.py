@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
@@ -15,21 +15,14 @@ import lastgood
 from lastgood.errors import NotFound, Usage
 from lastgood.ids import name_fault
 from lastgood.integrations.turns import alone, turn
+from lastgood.literals import Kind
+from lastgood.model import checkpoint as model
 from lastgood.model.checkpoint import ID_NOTE
-from lastgood.workspace.arguments import expect, plain
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from lastgood.literals import Kind
-    from lastgood.model import checkpoint as model
-    from lastgood.model.report import UndoReport
-    from lastgood.model.session import Features
-    from lastgood.settings import Settings
-    from lastgood.workspace import Workspace
-    from lastgood.workspace.arguments import PathLike
-
+from lastgood.model.report import UndoReport
+from lastgood.model.session import Features
+from lastgood.settings import Settings
+from lastgood.workspace import Workspace
+from lastgood.workspace.arguments import PathLike, expect, plain
 
 # --- The record of a checkpoint: the skill's shape, out of what lastgood's own checkpoint says ---
 
@@ -256,7 +249,7 @@ class RecordedCheckpoints:
         feature_list: str | None = None,
         progress_file: str | None = None,
     ) -> None:
-        self.root = os.path.realpath(os.fsdecode(plain(project_dir)))
+        self.root: str = os.path.realpath(os.fsdecode(plain(project_dir)))
         self._store = None if store is None else os.fsdecode(plain(store))
         self._lists = FEATURE_LISTS if feature_list is None else (os.fsdecode(plain(feature_list)),)
         self._files = PROGRESS_FILES if progress_file is None else (os.fsdecode(plain(progress_file)),)

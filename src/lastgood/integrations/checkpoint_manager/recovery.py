@@ -9,7 +9,7 @@ import logging
 import random
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial, wraps
@@ -18,14 +18,7 @@ from typing import Any, TypeVar, overload
 from lastgood.aio.calls import present_bridge
 from lastgood.errors import Busy, LastgoodError, Storage, Usage
 from lastgood.integrations.checkpoint_manager.records import RecordedCheckpoints
-from lastgood.workspace.arguments import check_count, expect
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-
-    from lastgood.workspace.arguments import PathLike
-
+from lastgood.workspace.arguments import PathLike, check_count, expect
 
 # --- What an error is, and what can be done about it ---
 
@@ -339,7 +332,7 @@ class ErrorRecoverer:
         orders: Mapping[ErrorCategory, Sequence[RecoveryStrategy]] | None = None,
         fix: Callable[[Exception], Any] | None = None,
     ) -> None:
-        self.keeper = RecordedCheckpoints(project_dir, store=store)
+        self.keeper: RecordedCheckpoints = RecordedCheckpoints(project_dir, store=store)
         check_count(retries, least=0, what="the number of retries")
         self._retries = retries
         self._delay = seconds(delay, "the delay")

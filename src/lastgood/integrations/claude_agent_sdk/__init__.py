@@ -13,7 +13,7 @@ from lastgood.integrations import missing
 
 try:
     from lastgood.integrations.claude_agent_sdk.store import LastgoodSessionStore, Rewound
-except ModuleNotFoundError as error:
-    raise missing(error, extra="claude-agent-sdk") from error
+except ModuleNotFoundError as _error:
+    raise missing(_error, extra="claude-agent-sdk") from _error
 
 __all__ = ["LastgoodSessionStore", "Rewound"]

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
+from typing import Any
 
-from claude_agent_sdk import fold_session_summary
+from claude_agent_sdk import (
+    SessionKey,
+    SessionListSubkeysKey,
+    SessionStoreEntry,
+    SessionStoreListEntry,
+    SessionSummaryEntry,
+    fold_session_summary,
+)
 
 from lastgood.errors import Damaged, Invalid, Usage
+from lastgood.ledger import LedgerEntry, LedgerReader, LedgerWriter
 from lastgood.value import Value, cast
 from lastgood.workspace.arguments import expect
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
-
-    from claude_agent_sdk import (
-        SessionKey,
-        SessionListSubkeysKey,
-        SessionStoreEntry,
-        SessionStoreListEntry,
-        SessionSummaryEntry,
-    )
-
-    from lastgood.ledger import LedgerEntry, LedgerReader, LedgerWriter
-
 
 # --- Which files belong to which part of a session ---
 

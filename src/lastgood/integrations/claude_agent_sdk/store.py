@@ -4,43 +4,40 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from claude_agent_sdk import HookMatcher, SessionStore, fork_session_via_store, project_key_for_directory
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    HookContext,
+    HookInput,
+    HookJSONOutput,
+    HookMatcher,
+    SessionKey,
+    SessionListSubkeysKey,
+    SessionStore,
+    SessionStoreEntry,
+    SessionStoreFlushMode,
+    SessionStoreListEntry,
+    SessionSummaryEntry,
+    fork_session_via_store,
+    project_key_for_directory,
+)
 
+from lastgood import AsyncWorkspace, Workspace
 from lastgood.conversation.hosts import claude_home
 from lastgood.conversation.reader import is_uuid
 from lastgood.errors import Invalid, LastgoodError, NotFound
 from lastgood.integrations.claude_agent_sdk import lines
 from lastgood.integrations.claude_agent_sdk.lines import files_at, newest, origin_of
-from lastgood.integrations.records import Records
+from lastgood.integrations.records import Records, Spoken
+from lastgood.ledger import LedgerReader
+from lastgood.literals import Kind
+from lastgood.model.report import RestoreReport
 from lastgood.value import Value, cast
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from claude_agent_sdk import (
-        ClaudeAgentOptions,
-        HookContext,
-        HookInput,
-        HookJSONOutput,
-        SessionKey,
-        SessionListSubkeysKey,
-        SessionStoreEntry,
-        SessionStoreFlushMode,
-        SessionStoreListEntry,
-        SessionSummaryEntry,
-    )
-
-    from lastgood import AsyncWorkspace, Workspace
-    from lastgood.integrations.records import Spoken
-    from lastgood.ledger import LedgerReader
-    from lastgood.literals import Kind
-    from lastgood.model.report import RestoreReport
-    from lastgood.workspace.arguments import PathLike
+from lastgood.workspace.arguments import PathLike
 
 _SPACE = "claude-agent-sdk"
 

@@ -15,7 +15,7 @@ from lastgood.integrations import missing
 
 try:
     from lastgood.integrations.langgraph.saver import LastgoodSaver
-except ModuleNotFoundError as error:
-    raise missing(error, extra="langgraph") from error
+except ModuleNotFoundError as _error:
+    raise missing(_error, extra="langgraph") from _error
 
 __all__ = ["LastgoodSaver"]

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
-from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple, get_checkpoint_id, writes_sort_key
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    get_checkpoint_id,
+    writes_sort_key,
+)
 
 from lastgood.errors import Damaged, Invalid, Usage
+from lastgood.integrations.langgraph.values import Values
+from lastgood.ledger import LedgerEntry, LedgerReader, LedgerWriter
 from lastgood.value import Value, cast
 from lastgood.workspace.arguments import expect
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from langchain_core.runnables import RunnableConfig
-    from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, DeltaChannelHistory
-
-    from lastgood.integrations.langgraph.values import Values
-    from lastgood.ledger import LedgerEntry, LedgerReader, LedgerWriter
-
 
 # --- Where a thread's checkpoints and writes stand in its book ---
 

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
-from langgraph.checkpoint.base import BaseCheckpointSaver, get_checkpoint_metadata
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from lastgood import AsyncWorkspace, Workspace
 from lastgood.errors import Conflict, Invalid, NotFound, Usage
 from lastgood.integrations.langgraph import pages as keys
 from lastgood.integrations.langgraph.pages import (
@@ -16,6 +27,7 @@ from lastgood.integrations.langgraph.pages import (
     CheckpointQuery,
     Page,
     Thread,
+    ThreadPosition,
     answers,
     drop_checkpoints,
     put_checkpoint,
@@ -24,48 +36,16 @@ from lastgood.integrations.langgraph.pages import (
 )
 from lastgood.integrations.langgraph.values import Values
 from lastgood.integrations.records import Records
+from lastgood.ledger import LedgerReader, LedgerWriter
+from lastgood.literals import Kind
+from lastgood.model.report import RestoreReport
 from lastgood.value import cast
 from lastgood.workspace.arguments import check_count, expect
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
-    from typing import Concatenate
-
-    from langchain_core.runnables import RunnableConfig
-    from langgraph.checkpoint.base import (
-        ChannelVersions,
-        Checkpoint,
-        CheckpointMetadata,
-        CheckpointTuple,
-        DeltaChannelHistory,
-    )
-    from langgraph.checkpoint.serde.base import SerializerProtocol
-
-    from lastgood import AsyncWorkspace, Workspace
-    from lastgood.integrations.langgraph.pages import ThreadPosition
-    from lastgood.ledger import LedgerReader, LedgerWriter
-    from lastgood.literals import Kind
-    from lastgood.model.report import RestoreReport
-
-Words = ParamSpec("Words")
-Result = TypeVar("Result")
 _SPACE = "langgraph"
 # Where a run tells its saver how it waits for it (langgraph's CONFIG_KEY_DURABILITY), if it was asked to.
 _DURABILITY = "__pregel_durability"
 _WAITING = frozenset({"sync", "exit"})
-
-
-def _awaited(
-    verb: Callable[Concatenate[LastgoodSaver, Words], Result],
-) -> Callable[Concatenate[LastgoodSaver, Words], Coroutine[Any, Any, Result]]:
-    """Return the awaited form of a method, which waits in a thread."""
-
-    @wraps(verb)
-    async def waiting(self: LastgoodSaver, /, *args: Words.args, **words: Words.kwargs) -> Result:
-        return await self._records.whole(partial(verb, self, *args, **words))
-
-    return waiting
 
 
 class LastgoodSaver(BaseCheckpointSaver[int]):
@@ -292,16 +272,58 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
         said = {"langgraph_thread": spot.thread, "langgraph_checkpoint": id}
         return self._records.keep_files(f"thread {spot.thread}{where}"[:200], said)
 
-    aget_tuple = _awaited(get_tuple)
-    aput = _awaited(put)
-    aput_writes = _awaited(put_writes)
-    adelete_thread = _awaited(delete_thread)
-    adelete_for_runs = _awaited(delete_for_runs)
-    acopy_thread = _awaited(copy_thread)
-    aprune = _awaited(prune)
-    aget_delta_channel_history = _awaited(get_delta_channel_history)
-    afiles_of = _awaited(files_of)
-    arestore_files = _awaited(restore_files)
+    # --- The same, awaited: each waits in a thread ---
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Await `get_tuple`."""
+        return await self._records.whole(partial(self.get_tuple, config))
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Await `put`."""
+        return await self._records.whole(partial(self.put, config, checkpoint, metadata, new_versions))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Await `put_writes`."""
+        await self._records.whole(partial(self.put_writes, config, writes, task_id, task_path))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Await `delete_thread`."""
+        await self._records.whole(partial(self.delete_thread, thread_id))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Await `delete_for_runs`."""
+        await self._records.whole(partial(self.delete_for_runs, run_ids))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Await `copy_thread`."""
+        await self._records.whole(partial(self.copy_thread, source_thread_id, target_thread_id))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Await `prune`."""
+        await self._records.whole(partial(self.prune, thread_ids, strategy=strategy))
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Await `get_delta_channel_history`."""
+        work = partial(self.get_delta_channel_history, config=config, channels=channels)
+        return await self._records.whole(work)
+
+    async def afiles_of(self, config: RunnableConfig) -> str | None:
+        """Await `files_of`."""
+        return await self._records.whole(partial(self.files_of, config))
+
+    async def arestore_files(self, /, config: RunnableConfig, **options: Any) -> RestoreReport:  # noqa: ANN401 - those of restore
+        """Await `restore_files`."""
+        return await self._records.whole(partial(self.restore_files, config, **options))
 
     async def alist(
         self,

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from struct import pack
-from typing import Any
+from typing import Any, Self
 
 import ormsgpack
 from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_METHODS, SAFE_MSGPACK_TYPES
+from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from lastgood.errors import Invalid, Unsafe
+from lastgood.ledger import LedgerEntry, LedgerReader
 from lastgood.ledger.cells import NamedList, NotEncodable, Remembered
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Self
-
-    from langgraph.checkpoint.serde.base import SerializerProtocol
-
-    from lastgood.ledger import LedgerEntry, LedgerReader
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _DEPTH = 150

@@ -7,15 +7,19 @@ import inspect
 import logging
 import os
 import re
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any, TypeVar
 
 from lastgood.aio.calls import present_bridge
 from lastgood.errors import LastgoodError, Usage
 from lastgood.integrations.praisonai.timeline import PROTECTED_PATHS as PROTECTED_PATHS  # noqa: PLC0414 - for its users
 from lastgood.integrations.praisonai.timeline import (
     Conversation,
+    Messages,
     NoSuchStep,
+    Rescued,
     Restored,
     Saved,
     Timeline,
@@ -33,17 +37,11 @@ from lastgood.integrations.praisonai.types import (
     CheckpointResult,
 )
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-    from typing import Any, TypeVar
+Result = TypeVar("Result")
+Checkpoints = list[Checkpoint]
+Reference = str | CheckpointResult | Checkpoint
+Told = tuple[CheckpointEvent, object]
 
-    from lastgood.integrations.praisonai.timeline import Messages, Rescued
-
-    Result = TypeVar("Result")
-    Checkpoints = list[Checkpoint]
-    Reference = str | CheckpointResult | Checkpoint
-    Told = tuple[CheckpointEvent, object]
 
 logger = logging.getLogger(__name__)
 
@@ -102,8 +100,8 @@ class CheckpointService:
             chosen = config.storage_dir if storage_dir is None or storage_dir == "" else storage_dir
             own = replace(config, workspace_dir=workspace_dir, storage_dir=chosen)
         patterns: Any = own.exclude_patterns if exclude_patterns is None else exclude_patterns
-        self.config = replace(own, exclude_patterns=patterns)
-        self.timeline = Timeline(self.config)
+        self.config: CheckpointConfig = replace(own, exclude_patterns=patterns)
+        self.timeline: Timeline = Timeline(self.config)
         self._initialized = False
         self._listeners: dict[CheckpointEvent, list[Callable[[Any], object]]] = {
             event: [] for event in CheckpointEvent

@@ -6,12 +6,13 @@ import logging
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from itertools import islice
 from threading import Lock
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeGuard, TypeVar
 
 import lastgood
 from lastgood.errors import Ambiguous, Busy, LastgoodError, NotFound, Storage, Unsafe, Usage
@@ -26,25 +27,19 @@ from lastgood.integrations.praisonai.types import (
     paths_of,
 )
 from lastgood.integrations.turns import alone, turn
+from lastgood.literals import Kind
+from lastgood.model import checkpoint as model
+from lastgood.model.checkpoint import Checkpoint as KeptCheckpoint
+from lastgood.model.operation import Operation
+from lastgood.model.report import RestoreReport
 from lastgood.paths import printable
 from lastgood.save import MESSAGE_LIMIT
 from lastgood.settings import MEBIBYTE, Rungs, Settings
 from lastgood.store import ensure_store
+from lastgood.workspace import Workspace
 from lastgood.workspace.arguments import admit
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import TypeGuard
-
-    from lastgood.literals import Kind
-    from lastgood.model import checkpoint as model
-    from lastgood.model.checkpoint import Checkpoint as KeptCheckpoint
-    from lastgood.model.operation import Operation
-    from lastgood.model.report import RestoreReport
-    from lastgood.workspace import Workspace
-
-    Messages = Iterable[Mapping[str, object]]
+Messages = Iterable[Mapping[str, object]]
 
 
 # --- The line of a workspace's checkpoints: which there are, where the workspace stands, what came before

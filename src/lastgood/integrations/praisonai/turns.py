@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
 
 from lastgood.errors import LastgoodError
 from lastgood.integrations.praisonai.service import CheckpointService
-from lastgood.integrations.praisonai.timeline import is_number
+from lastgood.integrations.praisonai.timeline import Timeline, is_number
 from lastgood.integrations.praisonai.types import CheckpointDiff
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, Self, TypeVar
+Result = TypeVar("Result")
 
-    from lastgood.integrations.praisonai.timeline import Timeline
-
-    Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
 

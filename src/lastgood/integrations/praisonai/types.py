@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import Enum
 from hashlib import sha256
-from typing import Any, SupportsIndex
+from typing import Any, ClassVar, Self, SupportsIndex
 
 from lastgood.errors import LastgoodError, Usage
+from lastgood.model.report import DiffReport
+from lastgood.model.report import FileDiff as Line
+from lastgood.workspace import Workspace
 from lastgood.workspace.arguments import plain
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Self
-
-    from lastgood.model.report import DiffReport
-    from lastgood.model.report import FileDiff as Line
-    from lastgood.workspace import Workspace
-
-    Read = Callable[[bytes], bytes | None]
+Read = Callable[[bytes], bytes | None]
 
 
 SHORT = 8
@@ -129,7 +123,10 @@ class ChangedFiles(list[str]):
     def __ge__(self, other: object) -> bool:
         return len(self) >= other if isinstance(other, (int, float)) else super().__ge__(_texts(other))
 
-    __int__ = __index__ = list.__len__
+    def __index__(self) -> int:
+        return len(self)
+
+    __int__ = __index__
 
     def __add__(self, other: Any) -> Any:  # noqa: ANN401 - a list's sum, or a number's
         return len(self) + other if isinstance(other, int) else super().__add__(other)
@@ -301,7 +298,7 @@ class CheckpointResult:
         mine = (self.success, self.checkpoint, self.error)
         return mine == (other.success, other.checkpoint, other.error)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
 
 def _texts(other: object) -> list[str]:
