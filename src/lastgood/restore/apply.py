@@ -1,4 +1,4 @@
-"""The only hand that changes a workspace's files."""
+"""Carries out the steps of a plan on a workspace's files; nothing else writes to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lastgood.model.tree import (
 from lastgood.paths import ancestors, join, parent, printable, to_text
 from lastgood.renames import is_temporary, token_of
 from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
-from lastgood.restore.plan import action_between, in_order
+from lastgood.restore.plan import UNTOUCHED, action_between, in_order
 from lastgood.restore.site import Changed, PathReader, Site, content_at, flush, leave
 from lastgood.root import make_again, take_away
 
@@ -387,9 +387,8 @@ def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-# --- The only hand that changes a workspace's files ---
+# --- Steps carried out, each through descriptors of its directories ---
 
-_UNTOUCHED: frozenset[Action] = frozenset({"keep", "skip"})
 _NEW_ROOT_MODE = 0o700
 # So many files are opened besides those that are written and their directories: packs, most of all.
 _BESIDE = 8
@@ -559,7 +558,7 @@ class DescriptorApplier:
 
 def _refuse_crowd(steps: Sequence[Step]) -> None:
     """Raise `Busy` unless as many files can be opened at once as steps take: half of them would fail."""
-    changing = [step for step in steps if step.action not in _UNTOUCHED]
+    changing = [step for step in steps if step.action not in UNTOUCHED]
     places = len({parent(step.path) for step in changing})
     needed = _BESIDE + min(CHUNK, len(changing)) + min(CHUNK, 2 * places)
     error = crowd(needed) if changing else None
@@ -603,7 +602,7 @@ def _refuse(steps: Sequence[Step], objects: ObjectReader) -> None:
 
 
 def _faults(steps: Sequence[Step]) -> Iterator[TreeFault]:
-    return path_faults(step.path for step in steps if step.action not in _UNTOUCHED)
+    return path_faults(step.path for step in steps if step.action not in UNTOUCHED)
 
 
 def _left(path: bytes, settled: Settled) -> Outcome:
