@@ -241,6 +241,26 @@ def test_a_repair_keeps_long_progress(catalogue: SqliteCatalogue) -> None:
     catalogue.work.change(lambda to: to.change_progress(KEY, lambda _: many(), workspace_key=KEY))
     assert catalogue.back_up()
     catalogue.work.change(lambda to: to.change_progress(KEY, lambda _: many("done"), workspace_key=KEY))
+    again = rescued(catalogue)
+    assert again.work.progress(KEY) == many("done")
+    again.close()
+
+
+def test_a_repair_brings_no_tasks_back_that_a_shorter_list_had_given_up(catalogue: SqliteCatalogue) -> None:
+    """K4: the backup has parts of the longer list, which are none of the list in force."""
+    few, more = Progress(tasks=many().tasks[:2]), Progress(tasks=many("done").tasks[:20])
+    catalogue.work.change(lambda to: to.change_progress(KEY, lambda _: many(), workspace_key=KEY))
+    assert catalogue.back_up()
+    catalogue.work.change(lambda to: to.change_progress(KEY, lambda _: few, workspace_key=KEY))
+    again = rescued(catalogue)
+    again.work.change(lambda to: to.change_progress(KEY, lambda _: more, workspace_key=KEY))
+    long_list.forget()
+    assert again.work.progress(KEY) == more
+    again.close()
+
+
+def rescued(catalogue: SqliteCatalogue) -> SqliteCatalogue:
+    """Return a catalogue that was damaged and then rebuilt from its backup and its own rows."""
     catalogue.close()
     path = Path(catalogue.path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -252,10 +272,8 @@ def test_a_repair_keeps_long_progress(catalogue: SqliteCatalogue) -> None:
         file.seek((page - 1) * size)
         file.write(b"\xa5" * size)
     assert restore_from_backup(str(path), generation="g", at=1)
-    again = SqliteCatalogue.open(str(path), clock=FakeClock(), create=False)
     long_list.forget()
-    assert again.work.progress(KEY) == many("done")
-    again.close()
+    return SqliteCatalogue.open(str(path), clock=FakeClock(), create=False)
 
 
 @pytest.mark.parametrize(("version", "form"), [(4, "text"), (6, "blob")])

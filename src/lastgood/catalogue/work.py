@@ -412,9 +412,11 @@ def _progress(connection: sqlite3.Connection, key: str) -> tuple[Progress, bool]
         return found, True
     parts: dict[str, list[Part]] = {}
     for id, payload in connection.execute(_PARTS, {"key": key}):
-        part = _part(rows.unpack_record(payload))
-        if part is not None:
-            parts.setdefault(str(id).split("/")[1], []).append(part)
+        _, name, number = str(id).split("/")
+        part = _part(rows.unpack_record(payload)) if name in lists else None
+        # A backup that was brought back may have had a longer list.
+        if part is not None and int(number) < lists[name].parts_needed:
+            parts.setdefault(name, []).append(part)
     read = {name: _joined(name, items, parts.get(name, [])) for name, items in lists.items()}
     is_whole = all(items == lists[name] for name, items in read.items())
     tasks, completed = (

@@ -216,6 +216,11 @@ class LongList(Sequence[Item]):
         return [part for folder in self._loaded() for part in folder.parts]
 
     @property
+    def parts_needed(self) -> int:
+        """How many parts so many items make."""
+        return -(-self.size // PART)
+
+    @property
     def is_at_hand(self) -> bool:
         """Whether its parts are known without being read."""
         if self._folders is None and self._oid is not None:
