@@ -15,6 +15,7 @@ import pytest
 
 from conversation.transcripts import captured
 from lastgood.conversation.files import TranscriptFiles
+from lastgood.conversation.opencode import head_line, importable
 from lastgood.errors import Invalid, NotFound
 from lastgood.model.report import RestoreReport
 from lastgood.workspace import Workspace
@@ -438,6 +439,14 @@ def test_a_part_that_is_no_json_leaves_the_conversation_as_messages(
     assert "comes back as messages only: a line" in str(not_none(report.conversation)["note"])
     assert not list(opencode.file.parent.glob("*.json"))
     assert texts(workspace, kept.id) == ["please", "done"]
+
+
+@pytest.mark.parametrize("line", [b'{"data":{"type":"text"}}\n', b'{"info":{"role":"user"}}\n'])
+def test_a_line_without_its_id_is_none_of_a_session(line: bytes) -> None:
+    """T11: a store that was imported may have any lines."""
+    head = head_line({"id": "ses_1", "time": {"created": 1}})
+    with pytest.raises(Invalid):
+        b"".join(importable([head, line], old="ses_1", new="ses_2"))
 
 
 def test_a_folder_that_ends_like_a_database_is_a_folder(workspace: Workspace, tmp_path: Path) -> None:

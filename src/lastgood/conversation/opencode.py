@@ -174,16 +174,23 @@ def _messages(
     for record in records:
         info, data = record.get("info"), record.get("data")
         if isinstance(data, dict):
-            parts.append({**data, "id": record["part"], "messageID": record["of"]})
+            parts.append({**data, "id": _given(record, "part"), "messageID": _given(record, "of")})
         elif "end" in record and isinstance(info, dict):
             message |= info
         elif isinstance(info, dict):
             if message:
                 yield message, parts
             nothing = {"cost": 0, "tokens": _NO_TOKENS} if is_assistant(info) else {}
-            message, parts = {**nothing, **info, "id": record["message"]}, []
+            message, parts = {**nothing, **info, "id": _given(record, "message")}, []
     if message:
         yield message, parts
+
+
+def _given(record: Mapping[str, object], key: str) -> str:
+    found = record.get(key)
+    if not isinstance(found, str):
+        raise Invalid("a line of the conversation has no id", hint="restore without: --only files")
+    return found
 
 
 def _title(parts: Iterable[Mapping[str, object]]) -> str:
