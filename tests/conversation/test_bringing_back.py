@@ -22,6 +22,7 @@ from lastgood.restore.parts import conversation
 from lastgood.transaction import RestoreTransaction
 from lastgood.workspace import Workspace
 from tools.command import Command
+from tools.harm import lose
 from tools.living import eventually
 from tools.values import not_none
 
@@ -290,6 +291,26 @@ def test_files_and_conversation_go_back_together(workspace: Workspace, project: 
     workspace.undo()
     assert (project / "file").read_text() == "now"
     assert not brought_back(report).exists()
+
+
+@pytest.mark.damages
+def test_files_come_back_where_the_conversation_cannot_be_read(
+    workspace: Workspace, project: Path, claude: Path, lastgood: Command
+) -> None:
+    """T11, K4: that it did not is told, and is no success."""
+    (project / "file").write_text("then")
+    kept = captured(workspace, claude).checkpoint
+    append(claude, said("later"))
+    lose(Path(workspace.store), f"{kept.commit}:conversation/0000/00")
+    (project / "file").write_text("now")
+
+    report = workspace.restore(kept.id)
+
+    assert (project / "file").read_text() == "then"
+    assert [(part.scope, part.result) for part in report.parts] == [("conversation", "kept")]
+    assert not report.complete
+    again = lastgood("restore", kept.id, "--yes", expect=3)
+    assert "all but the conversation already is as in" in again.out
 
 
 def test_a_copy_ends_with_a_whole_line(workspace: Workspace, claude: Path) -> None:

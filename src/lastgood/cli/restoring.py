@@ -249,8 +249,8 @@ def _nothing_words(report: RestoreReport, target: Checkpoint) -> str:
         return f"nothing to restore: nothing is left to take back as in {called(target)}"
     if plan.scopes == ("progress",) and report.parts:
         return f"nothing was restored: the progress of {called(target)} cannot be read"
-    left = ["the conversation"] if lacks_transcript(report) else []
-    left += [f"the {part.scope}" for part in report.parts]
+    beside = ["conversation"] if lacks_transcript(report) else []
+    left = [f"the {one}" for one in dict.fromkeys((*beside, *(part.scope for part in report.parts)))]
     what = f"all but {' and '.join(left)}" if left else "what was asked for"
     return f"nothing to restore: {what} already is as in {called(target)}"
 

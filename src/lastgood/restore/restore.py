@@ -131,7 +131,7 @@ def with_details(context: Context, report: RestoreReport, target: Checkpoint) ->
     if moved is not None and moved.from_ == moved.to and "git" in report.scopes:
         moved = None  # it is where it was asked to be, if detached
     return report.replace(
-        parts=(*_progress_left(context, report, target), *report.parts),
+        parts=(*_parts_left(context, report, target), *report.parts),
         head_moved=moved,
         index_differs=moved is None
         and "git" not in report.scopes
@@ -144,14 +144,12 @@ def with_details(context: Context, report: RestoreReport, target: Checkpoint) ->
     )
 
 
-def _progress_left(context: Context, report: RestoreReport, target: Checkpoint) -> tuple[PartOutcome, ...]:
-    """Return that progress was left as it is where that of a checkpoint cannot be read (rule T11)."""
-    if "progress" not in report.scopes or any(part.scope == "progress" for part in report.parts):
-        return ()
-    from lastgood.restore.parts.progress import unreadable
+def _parts_left(context: Context, report: RestoreReport, target: Checkpoint) -> tuple[PartOutcome, ...]:
+    """Return what was left as it is because that of a checkpoint cannot be read (rule T11)."""
+    from lastgood.restore.parts import unreadable
 
-    left = unreadable(context, target)
-    return () if left is None else (left,)
+    brought = {part.scope for part in report.parts}
+    return unreadable(context, target, scopes=[scope for scope in report.scopes if scope not in brought])
 
 
 def _index_differs(context: Context, report: RestoreReport, target: Checkpoint) -> bool:

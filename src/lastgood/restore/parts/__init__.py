@@ -57,6 +57,20 @@ def planned(context: Context, target: Checkpoint, *, scopes: Sequence[Scope]) ->
     return tuple(part for part in made if part is not None)
 
 
+def unreadable(context: Context, target: Checkpoint, *, scopes: Sequence[str]) -> tuple[PartOutcome, ...]:
+    """Return what of some scopes stays as it is because that of a checkpoint cannot be read."""
+    left = []
+    if "progress" in scopes:
+        from lastgood.restore.parts import progress
+
+        left.append(progress.unreadable(context, target))
+    if "conversation" in scopes and target.manifest.conversation is not None:
+        from lastgood.restore.parts import conversation
+
+        left.append(conversation.unreadable(context, target))
+    return tuple(one for one in left if one is not None)
+
+
 def refuse(context: Context, parts: Iterable[Part]) -> None:
     """Raise, before the first write, if a part cannot be brought about from what is there now."""
     for part in parts:

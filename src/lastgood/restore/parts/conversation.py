@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lastgood.conversation import reader
 from lastgood.conversation.reader import blobs
-from lastgood.errors import Conflict, Invalid, LastgoodError, NotFound, Unsafe
+from lastgood.errors import Conflict, Damaged, Invalid, LastgoodError, NotFound, Unsafe
 from lastgood.model.canonical import PATH, path_value
 from lastgood.model.operation import Part, PartOutcome
 from lastgood.value import Value, cast
@@ -38,7 +38,10 @@ class Remark(Value):
 
 
 def plan(context: Context, target: Checkpoint) -> Part | None:
-    """Return the transcript that would be written; None where there is none to write (see `remark`)."""
+    """Return the transcript that would be written.
+
+    None where there is none to write (see `remark`), or what is to be in it cannot be read (`unreadable`).
+    """
     found = _decide(context, target)
     return found if isinstance(found, Part) else None
 
@@ -47,6 +50,12 @@ def remark(context: Context, target: Checkpoint) -> Remark | None:
     """Return why a checkpoint's conversation takes no new transcript; None if it would take one."""
     found = _decide(context, target)
     return found if isinstance(found, Remark) else None
+
+
+def unreadable(context: Context, target: Checkpoint) -> PartOutcome | None:
+    """Return that a checkpoint's conversation does not come back as it cannot be read; None where it can."""
+    found = _decide(context, target)
+    return found if isinstance(found, PartOutcome) else None
 
 
 def refuse(context: Context, part: Part) -> None:
@@ -72,7 +81,15 @@ def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
         return PartOutcome(scope="conversation", result="failed", reason=error.message)
 
 
-def _decide(context: Context, target: Checkpoint) -> Part | Remark:
+def _decide(context: Context, target: Checkpoint) -> Part | Remark | PartOutcome:
+    try:
+        return _copy_or_remark(context, target)
+    except Damaged as error:
+        reason = f"that of {target.short_id} cannot be read: {error.message}"
+        return PartOutcome(scope="conversation", result="kept", reason=reason)
+
+
+def _copy_or_remark(context: Context, target: Checkpoint) -> Part | Remark:
     held = target.manifest.conversation
     if held is None or held.form not in reader.FOLDERS or held.source is None:
         return _as_messages(target, "it is no transcript of a host that is known")
