@@ -185,7 +185,9 @@ def test_two_restores_make_two_copies(workspace: Workspace, claude: Path) -> Non
     assert not second.exists()
 
 
-@pytest.mark.parametrize("why", ["elsewhere", "messages", "no-folder", "open-folder", "linked-away"])
+@pytest.mark.parametrize(
+    "why", ["elsewhere", "messages", "no-folder", "open-folder", "linked-away", "link-to-nothing"]
+)
 def test_where_no_host_would_find_it_nothing_is_written(
     why: str, workspace: Workspace, claude: Path, file: Path, project: Path, tmp_path: Path
 ) -> None:
@@ -207,6 +209,10 @@ def test_where_no_host_would_find_it_nothing_is_written(
         claude.parent.rmdir()
         (tmp_path / "elsewhere").mkdir()
         claude.parent.symlink_to(tmp_path / "elsewhere")
+    elif why == "link-to-nothing":
+        home = claude.parents[2]
+        shutil.rmtree(home)
+        home.symlink_to(tmp_path / "not attached")
     (project / "file").write_text("now")
     report = workspace.restore(kept.id)
     assert (project / "file").read_text() == "then"

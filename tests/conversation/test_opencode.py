@@ -278,6 +278,36 @@ def test_what_cannot_be_read_never_costs_a_save_and_is_said(
         workspace.save("named", transcript=opencode.path)
 
 
+@pytest.mark.parametrize(("harm", "hint"), [(damaged, "is damaged"), (locked, "save again")])
+def test_whoever_cannot_read_a_database_hears_what_helps(
+    harm: Any, hint: str, workspace: Workspace, opencode: OpencodeDatabase
+) -> None:
+    """P5."""
+    opencode.user("please")
+    harm(opencode)
+    with pytest.raises(Invalid) as caught:
+        captured(workspace, opencode.path)
+    assert hint in not_none(caught.value.hint)
+
+
+def test_a_part_that_is_no_json_is_kept_and_said_and_the_rest_comes_back(
+    workspace: Workspace, opencode: OpencodeDatabase
+) -> None:
+    """P5, T11."""
+    opencode.user("please")
+    opencode.assistant("done")
+    opencode.connection.execute("UPDATE part SET data = '{' || data WHERE data LIKE '%done%'")
+    opencode.user("and more")
+    saved = captured(workspace, opencode.path)
+    (note,) = saved.notes
+    assert (note.code, "1 new line is broken" in note.message) == ("transcript-broken", True)
+    assert texts(workspace, saved.checkpoint.id) == ["please", "and more"]
+    opencode.user("later")
+    assert captured(workspace, opencode.path).notes == ()
+    found = imported(workspace.restore(saved.checkpoint.id, only=["conversation"]))
+    assert [len(one["parts"]) for one in found["messages"]] == [1, 1, 1]
+
+
 def test_a_whole_database_is_no_transcript(
     workspace: Workspace, opencode: OpencodeDatabase, tmp_path: Path
 ) -> None:
@@ -424,21 +454,6 @@ def test_a_database_that_is_gone_takes_nothing_from_the_conversation(
     gone(opencode)
     found = imported(workspace.restore(kept.id, only=["conversation"]))
     assert found["messages"][0]["parts"][0]["text"] == "please"
-
-
-def test_a_part_that_is_no_json_leaves_the_conversation_as_messages(
-    workspace: Workspace, opencode: OpencodeDatabase
-) -> None:
-    """T11: never a file that its host would refuse; the bytes are kept."""
-    opencode.user("please")
-    opencode.raw_part("no json")
-    opencode.assistant("done")
-    kept = captured(workspace, opencode.path).checkpoint
-    opencode.user("later")
-    report = workspace.restore(kept.id)
-    assert "comes back as messages only: a line" in str(not_none(report.conversation)["note"])
-    assert not list(opencode.file.parent.glob("*.json"))
-    assert texts(workspace, kept.id) == ["please", "done"]
 
 
 @pytest.mark.parametrize("line", [b'{"data":{"type":"text"}}\n', b'{"info":{"role":"user"}}\n'])

@@ -15,13 +15,21 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CACHE = os.environ.get("LASTGOOD_TEST_CACHE") or os.path.join(ROOT, ".cache", "real")
 _SECONDS = 600
+_TRANSCRIPTS = {
+    "claude-code": ".claude/projects/*/*.jsonl",
+    "codex": ".codex/sessions/*/*/*/*.jsonl",
+    "gemini-cli": ".gemini/tmp/*/chats/*.jsonl",
+}
+_IN_FOLDER = {"gemini-cli": ("bundle", "gemini.js")}
+# Without these Gemini CLI would ask before it uses a tool, and take the model that its vendor likes best.
+GEMINI = ["--yolo", "--skip-trust", "-m", "gemini-2.5-flash"]
 
 
 class Host:
     """One program in a home of its own, working in a project."""
 
     def __init__(self, name: str, *, home: Path, project: Path, model: str) -> None:
-        self.program = os.path.join(CACHE, f"host-{name}")
+        self.program = os.path.join(CACHE, f"host-{name}", *_IN_FOLDER.get(name, ()))
         if not os.path.isfile(self.program):
             pytest.skip(f"{name} is not in {CACHE}: run scripts/real_hosts")
         self.name = name
@@ -32,6 +40,8 @@ class Host:
             self._configure(model)
         elif name == "opencode":
             self._configure_opencode(model)
+        elif name == "gemini-cli":
+            self._configure_gemini(model)
         else:
             self.environment |= {
                 "ANTHROPIC_BASE_URL": model,
@@ -48,6 +58,8 @@ class Host:
             words = ["exec", "--skip-git-repo-check", *(["resume", resume] if resume else []), text]
         elif self.name == "opencode":
             words = ["run", *(["--session", resume] if resume else []), text]
+        elif self.name == "gemini-cli":
+            words = [*GEMINI, *(["--resume", resume] if resume else []), "-p", text]
         else:
             words = ["-p", *(["--resume", resume] if resume else []), text]
         self.do(*words)
@@ -75,8 +87,7 @@ class Host:
             with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
                 rows = database.execute("SELECT id FROM session WHERE parent_id IS NULL").fetchall()
             return {file / name for (name,) in rows}
-        place = ".codex/sessions/*/*/*/*.jsonl" if self.name == "codex" else ".claude/projects/*/*.jsonl"
-        return set(self.home.glob(place))
+        return set(self.home.glob(_TRANSCRIPTS[self.name]))
 
     def _configure_opencode(self, model: str) -> None:
         """Have it ask the model; by its own name, as it is called, which tells that it is opencode."""
@@ -100,6 +111,16 @@ class Host:
         self.environment["PWD"] = str(self.project)  # it believes that more than where it is
         for name, place in ("CONFIG", ".config"), ("DATA", ".local/share"), ("CACHE", ".cache"):
             self.environment[f"XDG_{name}_HOME"] = str(self.home / place)
+
+    def _configure_gemini(self, model: str) -> None:
+        (self.home / ".gemini").mkdir()
+        settings = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "general": {"enableAutoUpdate": False},
+            "privacy": {"usageStatisticsEnabled": False},
+        }
+        (self.home / ".gemini/settings.json").write_text(json.dumps(settings))
+        self.environment |= {"GOOGLE_GEMINI_BASE_URL": model, "GEMINI_API_KEY": "none"}
 
     def _configure(self, model: str) -> None:
         folder = self.home / ".codex"

@@ -408,6 +408,15 @@ def test_what_a_stranger_wrote_before_the_agent_began_is_not_the_agents(
     assert agents.end(run)[0] == 0
 
 
+def test_what_an_agent_begins_while_it_is_looked_at_is_no_stranger(agents: Agents) -> None:
+    """P8c: Gemini CLI starts itself anew, and every child is called as it is until it is another program."""
+    run = agents.start("run", "--", *agents.words("gemini-cli", "--silent", "--begetting"))
+    time.sleep(0.5)
+    (agents.control / "speak").touch()
+    assert agents.kept()["session"] == up(agents.control)[0]["session"]
+    assert agents.end(run)[0] == 0
+
+
 @pytest.mark.parametrize("host", SILENT)
 def test_a_conversation_found_without_a_name_is_let_go_once_a_strangers_grows_beside_it(
     host: str, agents: Agents, workspace: Workspace, tmp_path: Path

@@ -21,7 +21,7 @@ BEGUN = "I begin, said the scripted model"
 
 
 class ScriptedModel(Loopback):
-    """Speaks as much of three protocols as their programs need for a turn of plain text."""
+    """Speaks as much of four protocols as their programs need for a turn of plain text."""
 
     listing = json.dumps({"data": [], "models": []})
 
@@ -36,6 +36,8 @@ class ScriptedModel(Loopback):
             return json.dumps({"input_tokens": 10}), JSON
         if "responses" in path:
             return _events(_response(self._script(_last_said(body, "input")))), EVENTS
+        if path.endswith("streamGenerateContent?alt=sse"):
+            return f"data: {_generated(self._script(_last_said(body, 'contents')))}\n\n", EVENTS
         if path.endswith("/chat/completions"):
             return _chat(self._script(_last_said(body, "messages")) if b'"tools"' in body else None), EVENTS
         if b'"stream":true' in body.replace(b" ", b""):
@@ -65,12 +67,14 @@ def _last_said(body: bytes, key: str) -> str:
     said = [one for one in json.loads(body)[key] if one.get("role", "user") in {"user", "tool"}][-1]
     if said.get("role") == "tool":
         return ""
-    content = said.get("content", "")
+    content = said.get("content", said.get("parts", ""))
     if isinstance(content, str):
         return content
-    if any(block["type"] == "tool_result" for block in content):
+    if any(block.get("type") == "tool_result" or "functionResponse" in block for block in content):
         return ""
-    return "\n".join(block["text"] for block in content if block["type"] in {"text", "input_text"})
+    return "\n".join(
+        block["text"] for block in content if block.get("type", "text") in {"text", "input_text"}
+    )
 
 
 def _message_events(used: Use) -> list[dict[str, Any]]:
@@ -116,6 +120,18 @@ def _chat(used: Use) -> str:
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     events = [json.dumps({**head, "choices": [one], "usage": usage}) for one in choices]
     return "".join(f"data: {one}\n\n" for one in (*events, "[DONE]"))
+
+
+def _generated(used: Use) -> str:
+    """Return an answer as Gemini CLI reads it."""
+    part: dict[str, Any] = {"text": ANSWER}
+    if used is not None:
+        shell = ("run_shell_command", {"command": used, "description": "As the script says"})
+        name, how = shell if isinstance(used, str) else used
+        part = {"functionCall": {"id": "call_1", "name": name, "args": how}}
+    answer = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
+    usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
+    return json.dumps({"candidates": [answer], "usageMetadata": usage, "modelVersion": "scripted"})
 
 
 def _response(used: Use) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from _sha1 import sha1
 from zlib import crc32
 
 from lastgood.conversation import reader
-from lastgood.conversation.reader import blobs, is_message, lines_of, parsed
+from lastgood.conversation.reader import blobs, judged, lines_of, parsed
 from lastgood.errors import Damaged, Invalid, LastgoodError
 from lastgood.model.checkpoint import Conversation, FileExtent, HealthNote, PrefixEvidence
 from lastgood.model.tree import DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, DIRECTORY, FILE, Entry, TreeId
@@ -225,6 +225,7 @@ class _Capture:
         self._writer = writer
         self._generation = context.catalogue.generation()
         self._doubtful = False
+        self._broken = 0
         self._sums: dict[bytes, int] = {}
         self._turns = ((0, 0), (0, 0))
         self._folders: dict[tuple[tuple[bytes, int], ...], bytes] = {}
@@ -416,7 +417,9 @@ class _Capture:
         return reader.form_of(found)
 
     def _count(self, form: ConversationForm, start: int, end: int) -> int:
-        return sum(is_message(form, line) for line in self._lines(start, end))
+        said = [judged(form, line) for line in self._lines(start, end)]
+        self._broken = said.count(None)
+        return said.count(True)
 
     def _lines(self, start: int, end: int) -> Iterator[bytes]:
         def read() -> Iterator[bytes]:
@@ -453,17 +456,23 @@ class _Capture:
         ).tree
 
     def _notes(self, stored: Sequence[tuple[bytes, int]], kept: int) -> tuple[HealthNote, ...]:
+        notes = []
         before = sum(size for _, size in stored)
-        if kept >= before or isinstance(self._file, _GivenMessages):
-            return ()
-        return (
-            HealthNote(
-                code="transcript-replaced",
-                message=f"the transcript {printable(to_text(self._source))} is no continuation of the one "
-                f"that was saved before ({before} bytes): it was kept anew",
-                hint="earlier checkpoints hold what it was: lastgood show REF --conversation",
-            ),
-        )
+        if kept < before and not isinstance(self._file, _GivenMessages):
+            message = (
+                f"the transcript {printable(to_text(self._source))} is no continuation of the one "
+                f"that was saved before ({before} bytes): it was kept anew"
+            )
+            hint = "earlier checkpoints hold what it was: lastgood show REF --conversation"
+            notes.append(HealthNote(code="transcript-replaced", message=message, hint=hint))
+        if self._broken:
+            message = (
+                f"of the transcript {printable(to_text(self._source))} {self._broken} new "
+                f"{'line is' if self._broken == 1 else 'lines are'} broken: kept as bytes, not as messages"
+            )
+            hint = "see how the host itself shows the conversation"
+            notes.append(HealthNote(code="transcript-broken", message=message, hint=hint))
+        return tuple(notes)
 
 
 def _full(segments: Sequence[tuple[bytes, int]]) -> list[tuple[tuple[bytes, int], ...]]:

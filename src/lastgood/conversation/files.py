@@ -193,14 +193,15 @@ class TranscriptFiles:
     def beside(self, path: bytes, *, missing: int = 0) -> bytes:
         """Return the real folder that a file lies in, fit to put another one into.
 
-        So many of the last folders may be missing; `place` makes them.
+        So many of the last folders may be missing; `place` makes them. What a link leads to has to be there:
+        it may lie on a disk that is not attached now.
         """
         if b"\0" in path:  # which an import of earlier may have brought
             raise NotFound(f"{printable(to_text(path))} is no path of a file", hint=_WITHOUT)
-        folder = os.path.realpath(os.path.dirname(path))
-        there = folder
+        there = os.path.dirname(path)
         while missing and not os.path.lexists(there):
             missing, there = missing - 1, os.path.dirname(there)
+        there = os.path.realpath(there)
         shown = printable(to_text(there))
         try:
             found = os.stat(there)
@@ -220,7 +221,7 @@ class TranscriptFiles:
                 hint=f"if it is yours, keep them out: {mend}\nor {_WITHOUT}",
                 details={"mend": mend},
             )
-        return folder
+        return os.path.realpath(os.path.dirname(path))
 
     def present(self, path: bytes, *, size: int, digest: bytes) -> Presence:
         """Tell whether a path holds exactly some content (a SHA-256), something else, or nothing."""

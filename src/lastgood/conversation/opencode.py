@@ -119,7 +119,8 @@ def fork_id(seed: bytes, *, old: str) -> str:
 def importable(lines: Iterable[bytes], *, old: str, new: str) -> Iterator[bytes]:
     """Yield the JSON that ``opencode import`` reads: the lines of session ``old`` as a session ``new``.
 
-    Raises `Invalid` for lines that are none of a session.
+    What is no JSON object, as what became broken in the database, is left out. Raises `Invalid` if the first
+    line is none of a session.
     """
     records = map(_record, lines)
     session = next(records, {}).get("session")
@@ -161,8 +162,8 @@ class _Ids:
 def _record(line: bytes) -> dict[str, object]:
     try:
         return loads(line, what="a line of the conversation")
-    except Damaged as error:
-        raise Invalid(error.message, hint="restore without: --only files") from error
+    except Damaged:
+        return {}
 
 
 def _messages(

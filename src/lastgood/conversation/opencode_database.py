@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _HINT = "name a conversation that opencode has: opencode session list"
+_HELD = "save again when opencode has finished what it is at"
+_DAMAGED = "the database is damaged; see what opencode itself can still read of it: opencode session list"
 # Seconds: longer than SQLite is at its log, shorter than anybody minds.
 _PATIENCE = 0.25
 _SESSION = "SELECT id, slug, project_id, directory, version, time_created, revert FROM session WHERE id = ?"
@@ -214,7 +216,8 @@ class OpenConversation:
         """Return the error for a conversation that cannot be read."""
         if str(error).startswith("no such "):
             return self._unknown(str(error))
-        return Invalid(f"the transcript {self._shown} cannot be read: {error}", hint=_HINT)
+        hint = _HELD if "locked" in str(error) else _DAMAGED
+        return Invalid(f"the transcript {self._shown} cannot be read: {error}", hint=hint)
 
     def _unknown(self, reason: str) -> Invalid:
         return Invalid(

@@ -260,11 +260,16 @@ def lines_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def is_message(form: ConversationForm, line: bytes) -> bool:
     """Tell whether a line of a transcript is a message, as its form defines it."""
+    return judged(form, line) is True
+
+
+def judged(form: ConversationForm, line: bytes) -> bool | None:
+    """Tell whether a line is a message; None if it ought to be one of its host's, and is no JSON object."""
     sure = may_be_message(form, line)
     if sure is not None:
         return sure
     record = parsed(line)
-    return record is not None and message_in(form, record) is not None
+    return None if record is None else message_in(form, record) is not None
 
 
 def parsed(line: bytes) -> dict[str, object] | None:

@@ -16,7 +16,7 @@ from lastgood.conversation.hosts import Chosen, FoundConversation, HostProcess
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import to_text
 from lastgood.processes import children, family
-from lastgood.procfs import PARENT, content_of, is_open_to_write, pids
+from lastgood.procfs import PARENT, content_of, is_open_to_write, pids, stat_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class ConversationSearch:
         self._seen: list[HostProcess] = []
         self._latest: list[HostProcess] = []
         self._parents: dict[int, int] = {}
+        self._own: set[int] = set()
         self._rivals: dict[tuple[hosts.Host, str], float] = {}
         self._not_yet: dict[tuple[int, str], int] = {}
         self._databases: dict[tuple[int, str], str] = {}
@@ -118,8 +119,8 @@ class ConversationSearch:
             elif hosts.is_opencode(process.words):
                 self._note_database(process)
         self._latest = [one for one in self._seen if hosts.silent_host(one.words)] or self._latest
-        there = set(_works_beside(self._root, self._parents))
-        if self._databases and _is_served(self._parents):
+        there = set(_works_beside(self._root, self._own))
+        if self._databases and _is_served(self._own):
             there.add(_SERVED)
         gone = time.time_ns()
         for rival, until in self._rivals.items():
@@ -133,10 +134,12 @@ class ConversationSearch:
         return max(self._command_since, _began(process) - _TICK_NS, seen - _TICK_NS)
 
     def _processes(self) -> Iterator[HostProcess]:
-        """Yield what runs below our own supervisors, and note whose child each is."""
+        """Yield what runs below our own supervisors, and note which these are, and whose child each is."""
+        self._own = set()
         for supervisor in children(os.getpid()) or ():
             if self._mark not in content_of(supervisor, "environ").split(b"\0"):
                 continue
+            self._own.add(supervisor)
             for pid, facts in family(supervisor).items():
                 if pid != supervisor:
                     self._parents[pid] = int(facts[PARENT])
@@ -342,22 +345,43 @@ def _written_since(path: str, since: int) -> bool:
         return False
 
 
-def _works_beside(root: str, below: Collection[int]) -> Iterator[tuple[hosts.Host, str]]:
+def _works_beside(root: str, own: Collection[int]) -> Iterator[tuple[hosts.Host, str]]:
     """Yield where in the workspace one works that is not below our command, of a host that tells nothing."""
     for pid in pids():
-        folder = "" if pid in below else _folder(pid)
-        if not hosts.is_within(folder, root):
+        folder = _folder(pid)
+        if not hosts.is_within(folder, root) or _is_below(pid, own):
             continue
-        words = [os.fsdecode(word) for word in content_of(pid, "cmdline").split(b"\0")]
-        host = hosts.silent_host(words)
+        host = hosts.silent_host(_words(pid))
         if host is not None:
             yield host, folder
 
 
-def _is_served(below: Collection[int]) -> bool:
+def _is_served(own: Collection[int]) -> bool:
     """Tell whether somebody has opencode serve the folders of others, whichever it was started in."""
-    outside = (content_of(pid, "cmdline") for pid in pids() if pid not in below)
-    return any(hosts.is_server([os.fsdecode(word) for word in words.split(b"\0")]) for words in outside)
+    return any(hosts.is_server(_words(pid)) and not _is_below(pid, own) for pid in pids())
+
+
+def _is_below(pid: int, own: Collection[int]) -> bool:
+    """Tell whether a process is one of some or below them, now: our command may have begun it just before.
+
+    Until it turns into another program, it is called as whoever began it.
+    """
+    place = pid
+    while place not in own:
+        facts = stat_of(place)
+        if not facts:
+            if place == pid:
+                return False
+            place = pid  # a parent ended meanwhile, so it has another one
+        elif facts[PARENT] == b"0":
+            return False
+        else:
+            place = int(facts[PARENT])
+    return True
+
+
+def _words(pid: int) -> list[str]:
+    return [os.fsdecode(word) for word in content_of(pid, "cmdline").split(b"\0")]
 
 
 def _names(folder: str) -> Sequence[str]:
