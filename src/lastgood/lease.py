@@ -231,7 +231,7 @@ def last_sign(context: Context, run: SessionReport) -> int:
     newest = context.catalogue.find(Query(workspace_key=context.key, session=run.id, limit=1, brief=True))
     told = [moment or 0 for one in run.progress.tasks for moment in (one.started_at, one.ended_at)]
     saved = [one.manifest.created_at for one in newest]
-    return max(run.session.heartbeat_at, *told, *saved)
+    return max((run.session.heartbeat_at, *told, *saved))
 
 
 def unfinished(context: Context) -> tuple[SessionReport, ...]:

@@ -13,7 +13,6 @@ from claude_agent_sdk import (
     ClaudeAgentOptions,
     ResultMessage,
     SessionKey,
-    fork_session_via_store,
     get_session_messages_from_store,
     project_key_for_directory,
     query,
@@ -25,14 +24,16 @@ from real.hosts import Host
 from tools.command import started
 from tools.living import eventually
 from tools.scripted_model import ScriptedModel
+from tools.values import not_none
 
 pytestmark = pytest.mark.real
 
 
 @pytest.mark.chance("what a real agent program does, and when")
-def test_the_sdk_resumes_from_the_store_and_files_come_back_to_before_a_prompt(
+def test_one_call_goes_back_to_before_a_prompt_and_a_checkpoint_is_resumed_by_hand(
     tmp_path: Path, project: Path, store: Path
 ) -> None:
+    """T11: its label quotes the prompt."""
     home = tmp_path / "home"
     home.mkdir()
 
@@ -73,15 +74,12 @@ def test_the_sdk_resumes_from_the_store_and_files_come_back_to_before_a_prompt(
             (first,) = (uuid for text, uuid in prompts.items() if "write one" in text)
             (second,) = (uuid for text, uuid in prompts.items() if "write two" in text)
 
-            await sessions.restore_files(again, message=second)
+            rewound = await sessions.rewind(again, message=second)
+            assert rewound.prompt == "write two"
             assert set(os.listdir(project)) == {"notes.txt", "one.txt"}
             assert (project / "notes.txt").read_text() == "one\n"
-            before = said[[one.uuid for one in said].index(second) - 1].uuid
-            fork = await fork_session_via_store(
-                sessions, again, directory=str(project), up_to_message_id=before
-            )
             model.asked.clear()
-            await say("go on", resume=fork.session_id)
+            await say("go on", resume=rewound.session_id)
             asked = [one for one in model.asked if "go on" in one]
             assert asked
             assert all("write one" in one and "write two" not in one for one in asked)
@@ -92,6 +90,16 @@ def test_the_sdk_resumes_from_the_store_and_files_come_back_to_before_a_prompt(
             assert (project / "notes.txt").read_text() == "one\n"
 
         asyncio.run(talk())
+        assert "before: write two" in {one.message for one in workspace.list()}
+        # Of a session that it resumes the SDK keeps the transcript in a folder that it takes away again.
+        held = ((one.id, one.conversation) for one in workspace.list() if one.conversation)
+        kept = next(id for id, said in held if Path(os.fsdecode(said.source or b"")).is_relative_to(home))
+        told = not_none(workspace.restore(kept, only=["conversation"]).conversation)
+        model.asked.clear()
+        host.say("by hand", resume=str(told["resume_command"]).split()[-1])
+        asked = [one for one in model.asked if "by hand" in one]
+        assert asked
+        assert all("write one" in one and "write two" not in one for one in asked)
 
 
 PROGRAM = """

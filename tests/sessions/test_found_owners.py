@@ -121,6 +121,13 @@ def test_of_one_verb_alone_nobody_knows_whose_it_was(lastgood: Command) -> None:
     assert "a session is already active" in refused.err
 
 
+def test_beside_a_session_without_task_and_checkpoint_another_is_refused(lastgood: Command) -> None:
+    """P1: of one that automatic checkpoints are switched off for."""
+    without = ("session", "start", "--set", "auto.enabled=false")
+    lastgood(*without)
+    assert "a session is already active" in lastgood(*without, expect=13).err
+
+
 def test_an_agent_that_opens_a_new_shell_for_each_call_is_its_owner(lastgood: Command, agent: Agent) -> None:
     agent.do(START)
     agent.do(f"{LASTGOOD} task start T1")
