@@ -22,6 +22,7 @@ import pytest
 from lastgood.conversation.files import TranscriptFiles
 from lastgood.conversation.hosts import Chosen, FoundConversation, claude_folder
 from lastgood.conversation.reader import resume_command
+from lastgood.conversation.search import _works_beside
 from lastgood.errors import Storage
 from lastgood.sessions import conversation
 from lastgood.workspace import Workspace
@@ -408,13 +409,14 @@ def test_what_a_stranger_wrote_before_the_agent_began_is_not_the_agents(
     assert agents.end(run)[0] == 0
 
 
-def test_what_an_agent_begins_while_it_is_looked_at_is_no_stranger(agents: Agents) -> None:
-    """P8c: Gemini CLI starts itself anew, and every child is called as it is until it is another program."""
-    run = agents.start("run", "--", *agents.words("gemini-cli", "--silent", "--begetting"))
-    time.sleep(0.5)
-    (agents.control / "speak").touch()
-    assert agents.kept()["session"] == up(agents.control)[0]["session"]
-    assert agents.end(run)[0] == 0
+def test_what_a_command_began_while_it_was_looked_at_is_no_stranger(
+    agents: Agents, project: Path, tmp_path: Path
+) -> None:
+    """P8c: Gemini CLI starts itself anew, and each child is called as it is until it is another program."""
+    control = tmp_path / "control"
+    agents.beside("gemini-cli", control)
+    assert list(_works_beside(str(project), {os.getpid()})) == []
+    assert list(_works_beside(str(project), set())) == [("gemini-cli", str(project))]
 
 
 @pytest.mark.parametrize("host", SILENT)

@@ -1,8 +1,7 @@
 """Plays an agent program: keeps its conversation in a file as the real one does, until it is told to end.
 
 ``HOST CONTROL [WORDS]``: in the folder CONTROL it says where its file is (``up``), and waits for ``end``.
-With ``--silent`` it says nothing before there is ``speak``; with ``--begetting`` it has one child after
-the other meanwhile, each called as it is itself until it ends.
+With ``--silent`` it says nothing before there is ``speak``.
 What each host writes was recorded from the real programs, scrubbed and cut.
 """
 
@@ -163,10 +162,7 @@ def go_on(host: Any) -> None:
 def main(name: str, control: Path, words: list[str]) -> None:
     host = HOSTS[name](words)
     while "--silent" in words and not (control / "speak").exists():
-        if "--begetting" in words and os.fork() == 0:
-            time.sleep(0.02)
-            os._exit(0)
-        time.sleep(0.001 if "--begetting" in words else 0.01)
+        time.sleep(0.01)
     say(host, "user", PROMPT)
     say(host, "assistant", BEGUN)
     begin(host)
