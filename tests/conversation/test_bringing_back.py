@@ -285,6 +285,22 @@ def test_a_link_that_leads_into_the_hosts_folder_is_followed(
     assert copy.parent == Path(os.path.realpath(claude.parent))
 
 
+def test_a_transcript_that_is_a_link_is_read_and_its_copy_lies_beside_the_link(
+    workspace: Workspace, claude: Path, tmp_path: Path
+) -> None:
+    """P5, T11."""
+    far = tmp_path / "far.jsonl"
+    claude.rename(far)
+    claude.symlink_to(far)
+    kept = captured(workspace, claude).checkpoint
+    before = far.read_bytes()
+    append(claude, said("later"))
+    copy = brought_back(workspace.restore(kept.id, only=["conversation"]))
+    assert (copy.parent, copy.is_symlink()) == (claude.parent, False)
+    assert len(copy.read_bytes()) == len(before)
+    assert (os.readlink(claude), far.read_bytes()) == (str(far), before + said("later"))
+
+
 def test_files_and_conversation_go_back_together(workspace: Workspace, project: Path, claude: Path) -> None:
     """T11."""
     (project / "file").write_text("then")

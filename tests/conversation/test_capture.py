@@ -73,6 +73,20 @@ def test_a_line_that_is_being_written_is_left_to_the_next_save(workspace: Worksp
     assert workspace.transcript(captured(workspace, file).checkpoint.id) == file.read_bytes()
 
 
+def test_a_line_that_was_torn_and_written_past_is_kept_and_said_once(
+    workspace: Workspace, file: Path
+) -> None:
+    """P5: a host that was killed within a line goes on behind it."""
+    file.write_bytes(said("one") + b'{"type":"assistant","mess' + said("two") + said("three"))
+    report = captured(workspace, file)
+    (note,) = report.notes
+    assert (note.code, "1 new line is broken" in note.message) == ("transcript-broken", True)
+    assert workspace.transcript(report.checkpoint.id) == file.read_bytes()
+    assert not_none(report.checkpoint.conversation).messages == 2
+    append(file, said("four"))
+    assert captured(workspace, file).notes == ()
+
+
 def test_a_last_line_without_its_end_counts_if_it_is_whole(workspace: Workspace, file: Path) -> None:
     """P5: nothing longer begins like a JSON object."""
     file.write_bytes(said("one") + said("two").rstrip(b"\n"))

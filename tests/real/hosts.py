@@ -69,7 +69,7 @@ class Host:
         done = subprocess.run(
             [self.program, *words],
             cwd=self.project,
-            env=self.environment,
+            env={**self.environment, "GEMINI_CLI_NO_RELAUNCH": "true"},  # it starts itself twice otherwise
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
