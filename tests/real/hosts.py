@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -113,6 +114,10 @@ class Host:
             self.environment[f"XDG_{name}_HOME"] = str(self.home / place)
 
     def _configure_gemini(self, model: str) -> None:
+        node = shutil.which("node")
+        if node is None:
+            pytest.skip("gemini-cli needs Node, which is not installed")
+        self.environment["PATH"] = f"{os.path.dirname(node)}:{os.defpath}"
         (self.home / ".gemini").mkdir()
         settings = {
             "security": {"auth": {"selectedType": "gemini-api-key"}},
