@@ -3,11 +3,14 @@
 A child prints what it did the moment the verb returned (``saved ID``), or ``failed CODE MESSAGE``
 with the error's exit code; anything else that escapes is exit code 70. It leads its own process
 group, so that the shim can kill it with all its children.
+
+What a child imported for its verb, this process imports too, so that the next children find it.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -16,11 +19,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from lastgood.workspace import Workspace
 
 LONGEST = 120
+_LOADED = "loaded "
 
 
 def main() -> None:
@@ -38,9 +43,20 @@ def main() -> None:
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status == -signal.SIGKILL:
             _see_off(child)
-        answer = {"status": status, "lines": said.splitlines()}
+        lines = said.splitlines()
+        if lines and lines[-1].startswith(_LOADED):
+            _load(lines.pop().split()[1:])
+        answer = {"status": status, "lines": lines}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
+
+
+def _load(names: list[str]) -> None:
+    for name in names:
+        import_module(name)
+    if names:
+        gc.collect()
+        gc.freeze()  # so that no child copies the pages of all this when it looks for garbage
 
 
 def _see_off(group: int) -> None:
@@ -73,8 +89,10 @@ def _be(order: dict[str, Any], writer: int) -> None:
         os.write(writer, line.replace("\n", " ").encode(errors="backslashreplace") + b"\n")
 
     status = 70
+    before = set(sys.modules)
     try:
         status = _carry_out(order, say)
+        say(_LOADED + " ".join(name for name in sys.modules if name not in before))
     except BaseException:  # noqa: BLE001 - the child reports whatever escapes, and ends
         say(f"escaped {traceback.format_exc()}")
     finally:
