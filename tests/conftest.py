@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
 import shutil
@@ -61,6 +62,13 @@ def pytest_configure() -> None:
     chosen = hypothesis.settings.default
     if chosen is not None and chosen.derandomize and hasattr(providers, "_get_local_constants"):
         providers._get_local_constants = lambda: providers._local_constants
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Have nobody look for garbage among all modules and tests: they stay, and forks share their pages."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
