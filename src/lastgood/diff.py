@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from lastgood.errors import NotFound
+from lastgood.errors import Damaged, NotFound
 from lastgood.model.report import DiffReport, FileDiff, Unmatched
 from lastgood.model.tree import DIRECTORY, FILE, LINK, compare
 from lastgood.paths import ancestors, parent, printable, to_text, within
@@ -68,8 +68,8 @@ class Side(Value):
 class FilePatch(Value):
     """The patch of one path, and its line counts, 0 where it is only told that the path differs.
 
-    That is so of a ``binary`` file, of a ``large`` one, which counts as binary too, and of a ``private``
-    one, whose content is nobody's to see unasked (rule S5).
+    That is so of a ``binary`` file, of a ``large`` one, which counts as binary too, of a ``private`` one,
+    whose content is nobody's to see unasked (rule S5), and of a ``damaged`` one, which cannot be read.
     """
 
     patch: bytes
@@ -78,6 +78,7 @@ class FilePatch(Value):
     binary: bool = False
     large: bool = False
     private: bool = False
+    damaged: bool = False
 
 
 def file_patch(before: Side | None, after: Side | None) -> FilePatch:
@@ -431,7 +432,7 @@ def _report(
         if change.path in gone:
             continue
         source = moved.get(change.path, change)
-        made = _file_patch(source, change, old=sides[0], new=sides[1], hidden=hidden)
+        made = _patch_or_damage(source, change, sides=sides, hidden=hidden)
         if patch:
             patches.write(made.patch)
         files.append(_file_diff(change, made, old_path=None if source is change else source.path))
@@ -441,6 +442,17 @@ def _report(
         files=tuple(files),
         patch=patches.getvalue() if patch else None,
     )
+
+
+def _patch_or_damage(
+    source: Change, change: Change, *, sides: tuple[Contents, Contents], hidden: frozenset[bytes]
+) -> FilePatch:
+    """Return the patch of one path, or what is told of one that cannot be read: others can (rule K4)."""
+    try:
+        return _file_patch(source, change, old=sides[0], new=sides[1], hidden=hidden)
+    except Damaged:
+        named = _side(source.path, source.before, None), _side(change.path, change.after, None)
+        return FilePatch(patch=_omission_line(*named, why=b"damaged, cannot be read"), damaged=True)
 
 
 def _file_patch(
@@ -483,6 +495,7 @@ def _file_diff(change: Change, made: FilePatch, *, old_path: bytes | None) -> Fi
         binary=made.binary,
         large=made.large,
         private=made.private,
+        damaged=made.damaged,
     )
 
 

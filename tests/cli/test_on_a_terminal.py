@@ -14,6 +14,7 @@ import pytest
 from lastgood.cli.wording import brief_moment, table, width
 from lastgood.view import timestamp
 from tools.command import COMMAND, Command
+from tools.harm import lose
 from tools.terminal import Terminal
 from tools.values import not_none
 
@@ -53,6 +54,19 @@ def test_lastgood_alone_says_where_one_stands_and_what_to_type_next(kept: Comman
         "lastgood help",
     ]
     assert not any(line.startswith("   ") for line in lines[-len(typed) :])  # none of them is wrapped
+
+
+@pytest.mark.damages
+def test_a_sound_checkpoint_is_restored_where_the_one_that_one_stands_at_is_damaged(kept: Command) -> None:
+    """K4, T1: what a person changed since cannot be told, and a guard keeps it."""
+    lose(kept.store, f"{kept('show', 'two', '--json').json['checkpoint']['commit']}:workspace")
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    with shown(kept, "restore", "one") as terminal:
+        terminal.until("Go ahead?")
+        assert "What changed since where you stand cannot be told" in " ".join(terminal.everything)
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "first\n"
 
 
 def test_lastgood_alone_and_quiet_says_where_one_stands_only(kept: Command) -> None:

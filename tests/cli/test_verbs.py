@@ -15,7 +15,7 @@ import pytest
 from lastgood.cli.table import all_verbs
 from lastgood.cli.wording import width
 from tools.command import COMMAND, ROOT, Command
-from tools.harm import flip, packs_of
+from tools.harm import flip, lose, packs_of
 from tools.terminal import Terminal
 from tools.values import not_none
 
@@ -456,6 +456,18 @@ def test_verify_says_which_checkpoints_and_files_are_hit(kept: Command) -> None:
     done = kept("verify", expect=16)
     assert "damaged ckpt_" in done.out
     assert "verify --repair" in done.err
+
+
+@pytest.mark.damages
+def test_a_file_that_cannot_be_read_hides_no_other_from_a_diff(kept: Command) -> None:
+    """Rule K4: it is named, and that is no success."""
+    lose(kept.store, f"{kept('show', 'two', '--json').json['checkpoint']['commit']}:workspace/a.txt")
+    done = kept("diff", "one", "two", expect=3)
+    assert "# a/a.txt and b/a.txt differ: damaged, cannot be read\n" in done.out
+    assert "+new\n" in done.out
+    assert "1 file of a checkpoint cannot be read: lastgood verify" in done.err
+    told = kept("diff", "one", "two", "--json", expect=3).json["files"]
+    assert {one["path"]: one["damaged"] for one in told} == {"a.txt": True, "new.txt": False}
 
 
 @pytest.mark.damages

@@ -21,7 +21,7 @@ from lastgood.cli.plans import (
     unwritten_lines,
 )
 from lastgood.cli.wording import ago, called, count
-from lastgood.errors import Conflict, Unsafe, Usage
+from lastgood.errors import Conflict, Damaged, Unsafe, Usage
 from lastgood.ids import short
 from lastgood.paths import printable, to_text
 from lastgood.restore.plan import too_many_deletions
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 # --- Whether to go on: a person's yes, ``--yes``, or the id of the plan that was looked at (T1, T16) ---
 
 _SHOWN_FILES = 10
+_KEPT = "A guard checkpoint keeps all of it before anything is touched."
 _MEANS = frozenset({"yes", "plan", "dry-run"})
 
 
@@ -158,7 +159,10 @@ def _show(
 
 def _drift_lines(call: Call, workspace: Restores) -> list[str]:
     """Return what changed of the call's paths since where the workspace stands: nothing has kept it yet."""
-    report = workspace.diff(paths=paths_of(call, workspace), patch=False)
+    try:
+        report = workspace.diff(paths=paths_of(call, workspace), patch=False)
+    except Damaged as error:  # what is to come back may be whole
+        return [f"What changed since where you stand cannot be told: {printable(error.message)}", _KEPT]
     if not report.files:
         return []
     lines = [
@@ -167,8 +171,7 @@ def _drift_lines(call: Call, workspace: Restores) -> list[str]:
     lines += [f"  {one.status:8} {printable(to_text(one.path))}" for one in report.files[:_SHOWN_FILES]]
     if len(report.files) > _SHOWN_FILES:
         lines.append(f"  and {len(report.files) - _SHOWN_FILES:,} more")
-    lines.append("A guard checkpoint keeps all of it before anything is touched.")
-    return lines
+    return [*lines, _KEPT]
 
 
 # --- The way of a restore on the command line: plan, show, ask, carry out, tell the way back ---

@@ -160,7 +160,7 @@ FILES: tuple[Verb, ...] = (
             ("lastgood diff", "what has changed since the latest checkpoint"),
             ("lastgood diff @~1 @ -- src", "between the last two, in src only"),
         ),
-        codes=(0, 10, 11),
+        codes=(0, 3, 10, 11),
     ),
     Verb(
         name="log",

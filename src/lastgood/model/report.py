@@ -66,7 +66,8 @@ class ListedEntry(Value):
 class FileDiff(Value):
     """One path that differs. Line counts are 0 for binary files; a ``large`` one counts as binary.
 
-    They are 0, too, for a ``private`` one of which nothing but the name was to be told.
+    They are 0, too, for a ``private`` one of which nothing but the name was to be told, and for a
+    ``damaged`` one: what a checkpoint has of it cannot be read.
     """
 
     path: bytes
@@ -77,6 +78,7 @@ class FileDiff(Value):
     binary: bool = False
     large: bool = False
     private: bool = False
+    damaged: bool = False
 
 
 class Unmatched(Value):

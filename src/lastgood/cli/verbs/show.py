@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from io import BytesIO
 
-from lastgood.cli.opening import ProgressLine, looked_up, open_group, paths_of
+from lastgood.cli.opening import OMISSIONS, ProgressLine, looked_up, open_group, paths_of
 from lastgood.cli.wording import ago, changes, count, moment, size, table
 from lastgood.errors import NotFound, Usage
 from lastgood.paths import printable, to_text
@@ -69,6 +69,8 @@ def stat_lines(files: Sequence[FileDiff]) -> list[str]:
 def _amount(one: FileDiff, most: int) -> str:
     if one.private:
         return f"private, {one.status}"
+    if one.damaged:
+        return f"damaged, {one.status}"
     if one.binary:
         return f"{'large' if one.large else 'binary'}, {one.status}"
     total = one.additions + one.deletions
@@ -276,7 +278,18 @@ def diff_verb(call: Call, console: Console) -> int:
         _warn_of_told(report, console)
     for one in report.unmatched:
         console.warn(unmatched_line(one))
-    return 0
+    return _told_damage(report, call, console)
+
+
+def _told_damage(report: DiffReport, call: Call, console: Console) -> int:
+    """Return the exit code of a comparison, after a word on what of it cannot be read."""
+    damaged = [one for one in report.files if one.damaged]
+    if not damaged:
+        return 0
+    console.warn(
+        f"lastgood: {count(len(damaged), 'file')} of a checkpoint cannot be read: {call.command('verify')}"
+    )
+    return OMISSIONS
 
 
 def _warn_of_told(report: DiffReport, console: Console) -> None:
