@@ -107,6 +107,7 @@ def test_prune_now_frees_at_once_and_leaves_nothing_to_undo(kept: Workspace, sto
 
     assert report.lost == (saved[0],)
     assert taken - kept.status().store_bytes == report.freed_bytes > full / 3
+    assert report.waiting_bytes == 0
     assert pack_bytes(store) < full / 2
     assert ids(kept) == saved[:3:-1]
     with pytest.raises(lastgood.NotFound):

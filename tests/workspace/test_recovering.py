@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -361,6 +363,33 @@ def test_a_roll_back_leaves_what_somebody_put_into_a_restored_folder(
     workspace.recover(roll_back=True)
 
     assert (project / "folder" / "mine").read_text() == "mine"
+
+
+def test_what_a_roll_back_could_not_take_back_can_be_undone(
+    workspace: Workspace, project: Path, killed: Kill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T7, T8: it stays an operation."""
+    folder, rmdir = project / "folder", os.rmdir
+    folder.mkdir(mode=0o700)
+    (project / "file").write_text("one")
+    saved = workspace.save("one").checkpoint
+    folder.rmdir()
+    (project / "file").write_text("two")
+    killed(lambda: workspace.restore(saved.id), event="os.remove", path=".old")
+
+    def failing(path: bytes, *, dir_fd: int | None = None) -> None:
+        if path == b"folder":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        rmdir(path, dir_fd=dir_fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rmdir", failing)
+        workspace.recover(roll_back=True)
+    assert folder.exists()
+    workspace.undo()
+
+    assert not folder.exists()
+    assert (project / "file").read_text() == "two"
 
 
 @pytest.mark.parametrize("event", ["os.rename", "os.remove"])
