@@ -130,8 +130,10 @@ def test_what_needs_the_folder_says_that_it_is_gone_and_what_to_type(
 
 
 def test_status_names_it_as_a_matter_of_health(gone: Command) -> None:
-    health = gone("-C", str(gone.project), "status", "--json", cwd=elsewhere(gone)).json["health"]
-    assert [one["code"] for one in health] == ["folder-gone"]
+    place = ("-C", str(gone.project), "--store", str(gone.store))
+    (health,) = gone(*place, "status", "--json", cwd=elsewhere(gone)).json["health"]
+    assert health["code"] == "folder-gone"
+    assert f"lastgood {' '.join(place)} restore @" in health["hint"]
 
 
 def test_some_paths_come_back_alone(gone: Command) -> None:

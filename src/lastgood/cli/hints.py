@@ -32,6 +32,18 @@ def completed(text: str, call: Call | None) -> str:
     return command.sub(lambda found: _whole(found, call), text)
 
 
+def completed_within(said: object, call: Call) -> object:
+    """Return what a program is told with each hint in it completed."""
+    if isinstance(said, dict):
+        return {
+            key: completed(value, call)
+            if key == "hint" and isinstance(value, str)
+            else completed_within(value, call)
+            for key, value in said.items()
+        }
+    return [completed_within(one, call) for one in said] if isinstance(said, list | tuple) else said
+
+
 def _whole(found: re.Match[str], call: Call) -> str:
     words = ["lastgood"]
     for option, spelling, group in (("directory", "-C", "folder"), ("store", "--store", "store")):

@@ -328,10 +328,15 @@ class Console:
             self.flush()
 
     def document(self, document: dict[str, object]) -> None:
-        """Print the one JSON document."""
+        """Print the one JSON document, its hints for the same workspace and store."""
         from lastgood.model.canonical import dumps
 
-        self.send(dumps(document) + b"\n")
+        said: object = document
+        if self.call is not None and (self.call.has("directory") or self.call.has("store")):
+            from lastgood.cli.hints import completed_within
+
+            said = completed_within(document, self.call)
+        self.send(dumps(said) + b"\n")
 
     def answer(self, verb: str, said: Value | Mapping[str, object]) -> bool:
         """Print what a verb found as its document if that is wanted, and tell whether it was."""
