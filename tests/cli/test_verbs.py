@@ -471,6 +471,21 @@ def test_a_file_that_cannot_be_read_hides_no_other_from_a_diff(kept: Command) ->
 
 
 @pytest.mark.damages
+def test_what_is_left_of_a_checkpoint_that_lost_a_file_is_offered(kept: Command) -> None:
+    """Rule K4: a whole restore of it is refused before the first write."""
+    (kept.project / "a.txt").write_text("\n".join(map(str, range(50))), encoding="utf-8")
+    commit = kept("save", "--name", "hurt", "--json").json["checkpoint"]["commit"]
+    (kept.project / "a.txt").write_text("later\n", encoding="utf-8")
+    lose(kept.store, f"{commit}:workspace/a.txt")
+    kept("verify", "--repair", expect=16)
+    done = kept("restore", "hurt", "--yes", expect=16)
+    assert re.search(r"restore ckpt_[0-9a-f]{8} --to DIR$", done.err, re.MULTILINE)
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "later\n"
+    kept("restore", "hurt", "--to", "aside", expect=3)
+    assert (kept.project / "aside" / "src" / "b.py").exists()
+
+
+@pytest.mark.damages
 def test_verify_says_so_when_all_files_of_a_checkpoint_are_hit(kept: Command) -> None:
     """Rule K4: the folder at the top is one object, and without it there is no file."""
     tree = kept("show", "two", "--json").json["checkpoint"]["tree"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 
 from lastgood.errors import Busy, Damaged, Unsafe
+from lastgood.ids import short
 from lastgood.model.operation import Journal
 from lastgood.model.tree import DIRECTORY, is_content, is_directory, same_content
 from lastgood.paths import ways
@@ -206,7 +207,9 @@ def _refuse_lost(context: Context, plan: RestorePlan) -> None:
     if missing:
         raise Damaged(
             f"{len(missing)} of the contents to put back are not in the store",
-            hint="see what is hit: lastgood verify",
+            hint=f"all that is left, written aside: lastgood restore {short(plan.target)} --to DIR"
+            f"\nor put back what is whole by its path: lastgood restore {short(plan.target)} -- PATH"
+            "\nsee what is hit: lastgood verify",
             details={"missing": sorted(oid.hex() for oid in missing)},
         )
     going = {
