@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Operation
     from lastgood.model.report import LogReport, PurgePlan, PurgeReport, UndoReport
     from lastgood.model.run import RunEvent, RunReport
+    from lastgood.retention.policy import PrunePlan
 
     Document = dict[str, object]
     Show = Callable[[Any], object]
@@ -57,6 +58,7 @@ _TABLE = {
     " unknown_effects:unknown task?",
     "PruneReport": "dry_run keep remove set_aside freed_bytes waiting_bytes free_after operation"
     " beyond_undo:lost faults",
+    "PrunePlan": "keep remove freed_bytes free_after beyond_undo:lost",
     "PurgePlan": "... others elsewhere",
     "RecoverReport": "state session checkpoint returned position progress! tasks unknown_effects"
     " irreversible rolled_back_to edited undone_tasks passed_over? live_processes git_matches head_moved"
@@ -331,6 +333,17 @@ def _undo_document(report: UndoReport) -> Document:
     return document("redo" if report.operation.type == "redo" else "undo", report)
 
 
+def _prune_planned(plan: PrunePlan) -> Document:
+    fields: Document = {
+        "dry_run": True,
+        "set_aside": [],
+        "waiting_bytes": 0,
+        "operation": None,
+        "faults": [],
+    }
+    return document("prune", fields | record(plan))
+
+
 def _purged(report: PurgeReport) -> Document:
     return purge_document(report.plan, report)
 
@@ -367,6 +380,7 @@ def report_document(activity: Activity, *, detailed: bool = False) -> Document:
 _MADE: dict[str, Callable[[Any], Document]] = {
     "Activity": report_document,
     "LogReport": log_document,
+    "PrunePlan": _prune_planned,
     "PurgePlan": purge_document,
     "PurgeReport": _purged,
     "RunEvent": event_document,

@@ -108,7 +108,7 @@ class _ValueType(type):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Value(metaclass=_ValueType):
-    """A record that is built whole and never changes; compares and hashes by its fields."""
+    """A record that is built whole and never changes; compares by its fields, and can be in a set."""
 
     def __init__(self, **given: object) -> None:
         cls = type(self)
@@ -136,7 +136,11 @@ class Value(metaclass=_ValueType):
         return other is self or (type(other) is type(self) and other._key() == self._key())
 
     def __hash__(self) -> int:
-        return hash((type(self), self._key()))
+        cls = type(self)
+        names = _hashed.get(cls)
+        if names is None:
+            names = _hashed[cls] = tuple(name for name in cls._fields if not _may_be_open(cls, name))
+        return hash((cls, *[getattr(self, name) for name in names]))
 
     def __repr__(self) -> str:
         return _line(self)
@@ -185,6 +189,17 @@ def shown_by(
     """Set what shows values outside; the package does, as it is above both values and documents."""
     global _outside  # noqa: PLW0603 - set once, as the package is loaded
     _outside = (document, schema, serializer)
+
+
+# The fields that hashes are made of: not those that may hold a dict, nor what is read when looked at.
+_hashed: dict[type, tuple[str, ...]] = {}
+
+
+def _may_be_open(cls: type[Value], field: str) -> bool:
+    kind: str = next(
+        base.__annotations__[field] for base in cls.__mro__ if field in getattr(base, "__annotations__", ())
+    )
+    return kind.startswith(("Mapping[", "Sequence[", "dict[", "list[", "object"))
 
 
 def setters(cls: type[Value]) -> tuple[Callable[[object, object], None], ...]:

@@ -84,6 +84,17 @@ def test_opening_closing_and_the_words_of_the_work_are_details(
     ]
 
 
+def test_maintenance_is_logged(
+    project: Path, workspace: lastgood.Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="lastgood")
+    done = workspace.maintain()
+
+    assert said(caplog) == [
+        (logging.INFO, f"maintained {project.parent / 'store'}: {', '.join(done) or 'nothing was due'}")
+    ]
+
+
 def test_waiting_for_a_lock_is_logged_once(
     project: Path, workspace: lastgood.Workspace, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -40,6 +40,11 @@ def test_every_value_can_be_written_as_json_in_one_call(name: str) -> None:
     assert json.loads(json.dumps(told)) == told
 
 
+def test_every_value_can_be_in_a_set() -> None:
+    for cls in VALUES.values():
+        assert len({sample(cls), sample(cls)}) == 1
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "project").mkdir()
@@ -72,6 +77,7 @@ READERS: dict[str, tuple[tuple[str, ...], Callable[[lastgood.Workspace], Any]]] 
     "verify": (("verify",), lambda workspace: workspace.verify()),
     "progress": (("progress", "show"), lambda workspace: workspace.progress_report()),
     "report": (("report",), lambda workspace: workspace.report()),
+    "prune": (("prune", "--keep", "1", "--dry-run"), lambda workspace: workspace.plan_prune(keep=1)),
     "purge": (("purge", "kept.txt", "--dry-run"), lambda workspace: workspace.plan_purge("kept.txt")),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,12 +46,16 @@ def configured(text: str) -> None:
     (folder / "config.toml").write_text(text)
 
 
-def test_settings_of_a_program_count_for_its_maintenance(project: Path, store: Path) -> None:
+def test_settings_of_a_program_count_for_its_maintenance(
+    project: Path, store: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="lastgood")
     settings = Settings(limits=LimitSettings(max_checkpoints=FEW))
     with lastgood.open(project, store=store, maintenance="off", settings=settings) as workspace:
         fill(workspace)
         upkeep = AutoMaintenance("background")
         upkeep.after_save(workspace._context)
+        assert caplog.messages[-1] == f"maintenance of {store} started, process {upkeep._child}"
         tidied(upkeep._child)
         assert len(workspace.list()) <= FEW
 

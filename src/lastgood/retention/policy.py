@@ -43,7 +43,7 @@ class PrunePlan(Value):
     workspace_key: str
     decisions: tuple[Decision, ...]
     freed_bytes: int = 0
-    free_after: int | None = None
+    free_after: Timestamp | None = None
     now: bool = False
     lost: tuple[str, ...] = ()
 

@@ -148,6 +148,8 @@ class AutoMaintenance:
             root, store = os.fsdecode(context.root), os.fsdecode(context.store)
             packs, settings = context.engine.packs(), context.settings
             self._child = start(root, store, packs=packs, settings=settings)
+            if self._child is not None:
+                WorkspaceState.log("maintenance of %s started, process %d", store, self._child)
 
     def _is_running(self) -> bool:
         """Tell whether the maintenance started last still runs; one that ended is let go."""
@@ -352,7 +354,8 @@ class WorkspaceState:
         self._opened_by = os.getpid()
         self.log("opened %s, with the store %s", to_text(root), to_text(opened.directory), detail=True)
 
-    def log(self, message: str, *words: object, detail: bool = False) -> None:
+    @staticmethod
+    def log(message: str, *words: object, detail: bool = False) -> None:
         """Log what a user may want to know (INFO), or a ``detail`` (DEBUG), where anybody can listen."""
         if "logging" in sys.modules:
             from logging import getLogger

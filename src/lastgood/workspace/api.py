@@ -504,7 +504,9 @@ class Workspace(Restores, Recovers):
 
         done = maintain(self._context, interrupted=self._interrupted)
         gone = clear_outputs(self._context)
-        return (*done, f"outputs of runs removed: {gone}") if gone else done
+        done = (*done, f"outputs of runs removed: {gone}") if gone else done
+        self._state.log("maintained %s: %s", self.store, ", ".join(done) or "nothing was due")
+        return done
 
     # --- The other workspaces of the store ---
 
