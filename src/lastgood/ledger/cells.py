@@ -41,9 +41,10 @@ _NODE = 1024
 _GROUP_LEAST, _GROUP_MOST, _GROUP_MASK = 512, 2048, 15
 _TEXT = 8192
 _DEPTH = 200
-# What a piece is in another encoding is remembered up to so many bytes: longer ones are made of such. A
-# whole value is joined in any case.
-_ENCODED_MOST, _WHOLE_MOST = 1 << 17, 1 << 20
+# What a piece is in another encoding is remembered up to so many bytes: longer ones are quickly joined of such.
+_ENCODED_MOST = 1 << 17
+# Lists and dicts that are no pieces are remembered so from so many bytes on.
+_SHORT_LEAST = 24
 
 _NONE, _TRUE, _FALSE, _INT, _FLOAT = b"NTFID"
 _STR, _BYTES, _LIST, _DICT, _PAIR, _REF = b"SBLMOR"
@@ -397,11 +398,11 @@ class _Encoder:
         found = self._known.get(name)
         if found is None:
             (only,) = _cells(cell)
-            found = self._remembered(name, (0, 1, self._value(*only)), most=_WHOLE_MOST)
+            found = self._remembered(name, (0, 1, self._value(*only)))
         return b"".join(found[2])
 
     def _value(self, tag: int, payload: bytes) -> list[bytes]:
-        kind, count, items = self._piece(payload) if tag == _REF else self._parts(tag, payload)
+        kind, count, items = self._piece(payload) if tag == _REF else self._short(tag, payload)
         if kind == _LIST:
             return self._encoding.row(count, items)
         if kind == _DICT:
@@ -417,10 +418,17 @@ class _Encoder:
             found = self._remembered((self._where, id), self._parts(tag, payload))
         return found
 
-    def _remembered(self, name: object, found: Encoded, *, most: int = _ENCODED_MOST) -> Encoded:
+    def _short(self, tag: int, payload: bytes) -> Encoded:
+        """Return what is no piece of its own: a list or dict among its neighbours is soon asked for again."""
+        if tag not in {_LIST, _DICT} or len(payload) < _SHORT_LEAST:
+            return self._parts(tag, payload)
+        found = self._known.get((self._where, tag, payload))
+        return found or self._remembered((self._where, tag, payload), self._parts(tag, payload))
+
+    def _remembered(self, name: object, found: Encoded) -> Encoded:
         """Remember a piece, unless it is long: it is quickly joined of others then."""
         size = sum(map(len, found[2]))
-        if size > most:
+        if size > _ENCODED_MOST:
             return found
         joined = (found[0], found[1], [b"".join(found[2])])
         self._known.put(name, joined, size=_PIECE + size)
