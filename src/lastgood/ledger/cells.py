@@ -41,8 +41,9 @@ _NODE = 1024
 _GROUP_LEAST, _GROUP_MOST, _GROUP_MASK = 512, 2048, 15
 _TEXT = 8192
 _DEPTH = 200
-# What a piece is in another encoding is remembered up to so many bytes: longer ones are quickly joined of such.
-_ENCODED_MOST = 1 << 17
+# What a piece is in another encoding is remembered up to so many bytes; it is joined up to fewer, because a
+# long one soon becomes another, made of the same.
+_ENCODED_MOST, _JOINED_MOST = 1 << 20, 1 << 17
 # Lists and dicts that are no pieces are remembered so from so many bytes on.
 _SHORT_LEAST = 24
 
@@ -426,13 +427,13 @@ class _Encoder:
         return found or self._remembered((self._where, tag, payload), self._parts(tag, payload))
 
     def _remembered(self, name: object, found: Encoded) -> Encoded:
-        """Remember a piece, unless it is long: it is quickly joined of others then."""
+        """Remember a piece, unless it is very long."""
         size = sum(map(len, found[2]))
-        if size > _ENCODED_MOST:
-            return found
-        joined = (found[0], found[1], [b"".join(found[2])])
-        self._known.put(name, joined, size=_PIECE + size)
-        return joined
+        if size <= _JOINED_MOST:
+            found = (found[0], found[1], [b"".join(found[2])])
+        if size <= _ENCODED_MOST:
+            self._known.put(name, found, size=_PIECE + size)
+        return found
 
     def _parts(self, tag: int, payload: bytes) -> Encoded:
         if tag in {_LIST, _DICT}:
