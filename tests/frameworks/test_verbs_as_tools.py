@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,8 +19,14 @@ import lastgood
 from tools import public
 from tools.samples import sample
 
-# What takes or gives something that is no data: a call, a block, a connection.
-NO_TOOLS = {"close", "ledger", "session", "subscribe", "within"}
+# What takes or gives something that is no data: a call, a block, a connection; or any number of REFs.
+NO_TOOLS = {"close", "ledger", "session", "subscribe", "within", "delete", "delete_unkept", "export"}
+ANY_NUMBER = {
+    name
+    for name in public.verbs(lastgood.Workspace)
+    for one in inspect.signature(getattr(lastgood.Workspace, name)).parameters.values()
+    if one.kind is one.VAR_POSITIONAL
+}
 TOOLS = sorted(set(public.verbs(lastgood.Workspace)) - NO_TOOLS)
 OF_SESSIONS = sorted(set(public.verbs(lastgood.OpenSession)) & {"save", "show", "heartbeat", "progress"})
 VALUES = public.values()
@@ -40,6 +47,10 @@ def workspace(project: Path) -> Iterator[lastgood.Workspace]:
 
 def opened(project: Path) -> lastgood.Workspace:
     return lastgood.open(project, store=project.parent / "store", allow_root=True, maintenance="off")
+
+
+def test_the_verbs_that_take_any_number_are_those_that_are_no_tools() -> None:
+    assert {"delete", "delete_unkept", "export"} == ANY_NUMBER
 
 
 # --- LangChain ---
