@@ -7,6 +7,7 @@ import os
 import shlex
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from conversation.transcripts import captured
+from lastgood.conversation import opencode_database
 from lastgood.conversation.files import TranscriptFiles
 from lastgood.conversation.opencode import head_line, importable
 from lastgood.errors import Invalid, NotFound
@@ -194,6 +196,30 @@ def test_reading_changes_nothing_in_the_folder_of_opencode(opencode: OpencodeDat
     assert os.listdir(opencode.file.parent) == ["opencode.db"]
     assert content(opencode.path) == said
     assert os.listdir(opencode.file.parent) == ["opencode.db"]
+
+
+def test_a_log_that_goes_as_a_database_is_opened_leaves_a_reader_with_one_moment(
+    opencode: OpencodeDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P5, S8: it is looked at once, so that what others write from then on is not seen."""
+    opencode.user("a" * 8_000_000)
+    wanted = content(opencode.path)
+    looked: list[object] = []
+
+    def look(database: bytes) -> object:
+        looked.append(unlogged(database))
+        if len(looked) == 1:
+            opencode.close()
+        return looked[-1]
+
+    unlogged = opencode_database._unlogged
+    monkeypatch.setattr(opencode_database, "_unlogged", look)
+    file = opencode_database.OpenConversation(os.fsencode(opencode.path))
+    with closing(sqlite3.connect(opencode.file, isolation_level=None)) as other:
+        other.execute("UPDATE part SET data = replace(data, 'aaaa', 'bbbb')")
+        other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+    assert file.read(0, file.place().size) == wanted
+    file.close()
 
 
 def test_a_reader_holds_up_no_writer_and_sees_one_moment(opencode: OpencodeDatabase) -> None:

@@ -48,7 +48,8 @@ def written_since(database: str, *, folder: str, since: int) -> list[str]:
     Those of sub-agents are not among them. Nothing is found where the database cannot be read.
     """
     try:
-        connection = _connected(os.fsencode(database))
+        path = os.fsencode(database)
+        connection = _connected(path, alone=_unlogged(path) is not None)
         try:
             rows = connection.execute(_WRITTEN, (since // 1_000_000,)).fetchall()
         finally:
@@ -108,7 +109,7 @@ class OpenConversation:
         if not stat.S_ISREG(found.st_mode):
             raise Invalid(f"{printable(to_text(self._database))} is no database", hint=_HINT)
         self._unlogged = _unlogged(self._database)
-        self._connection = _connected(self._database)
+        self._connection = _connected(self._database, alone=self._unlogged is not None)
         self._connection.execute("BEGIN")  # all that follows sees one moment
         self._take(name)
         # The database itself is older than its log, and written to by every conversation in it.
@@ -240,11 +241,14 @@ def _until(
     return [one for one in messages if one[0] < last or (one[0] == last and part is not None)]
 
 
-def _connected(database: bytes) -> sqlite3.Connection:
-    """Open a database to read it. Without a log nobody has it open, and no file is made beside it."""
+def _connected(database: bytes, *, alone: bool) -> sqlite3.Connection:
+    """Open a database to read it. Without a log it is ``alone``: nobody has it open.
+
+    So no file is made beside it, and who reads on looks whether it is still the same.
+    """
     from urllib.parse import quote
 
-    mode = "mode=ro" if _unlogged(database) is None else "immutable=1"
+    mode = "immutable=1" if alone else "mode=ro"
     connection = sqlite3.connect(
         f"file:{quote(database)}?{mode}", uri=True, isolation_level=None, timeout=_PATIENCE
     )
