@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +24,7 @@ import lastgood
 from lastgood.integrations.claude_agent_sdk import LastgoodSessionStore
 from real.hosts import Host
 from tools.command import started
-from tools.living import eventually
+from tools.living import descendants, eventually, eventually_gone
 from tools.scripted_model import ScriptedModel
 from tools.values import not_none
 
@@ -142,8 +144,13 @@ def test_a_turn_that_is_killed_is_in_the_store_as_far_as_it_went(
                 sessions = LastgoodSessionStore(workspace)
                 assert eventually(lambda: "echo one" in kept(sessions))
         finally:
+            left = descendants(process.pid)
             process.kill()
             process.communicate()
+            for pid in left:  # they would work on for minutes, in the folders of this test
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        assert all(eventually_gone(pid) for pid in left)
         with lastgood.open(project, store=store, maintenance="off") as workspace:
             said = kept(LastgoodSessionStore(workspace))
         assert "write one" in said

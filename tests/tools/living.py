@@ -7,6 +7,7 @@ import gc
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 LONG = 120.0
@@ -50,6 +51,16 @@ def descriptors() -> list[str]:
 
 def children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def descendants(pid: int) -> list[int]:
+    """Return every process below one, whichever of its threads started it."""
+    found: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for word in path.read_text().split():
+                found += [int(word), *descendants(int(word))]
+    return found
 
 
 def until_tidied(store: Path) -> None:
