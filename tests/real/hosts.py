@@ -126,6 +126,7 @@ class Host:
         }
         (self.home / ".gemini/settings.json").write_text(json.dumps(settings))
         self.environment |= {"GOOGLE_GEMINI_BASE_URL": model, "GEMINI_API_KEY": "none"}
+        self.environment["TMPDIR"] = str(self.home)  # for what it leaves when it is killed
 
     def _configure(self, model: str) -> None:
         folder = self.home / ".codex"
