@@ -402,6 +402,15 @@ def as_known(then: Progress, *, present: Progress, at: int) -> Progress:
     return then.replace(tasks=tuple(_as_of(task, at) for task in known))
 
 
+def as_of(task: Task, at: int) -> Task:
+    """Return a task as it was at an earlier moment, if it was tried once."""
+    if task.ended_at is not None and task.ended_at <= at:
+        return task
+    if task.started_at is not None and task.started_at <= at:
+        return task.replace(state="running", ended_at=None)
+    return Task(id=task.id)
+
+
 def _as_of(task: Task, at: int) -> Task:
     ended = task.ended_at is not None and task.ended_at <= at
     return task if ended else Task(id=task.id, attempts=task.attempts)

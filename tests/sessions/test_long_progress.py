@@ -280,17 +280,15 @@ def test_what_one_store_holds_is_not_asked_of_another(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         with lastgood.open(tmp_path / name, store=tmp_path / f"{name}.store", maintenance="off") as made:
-            within = made.within(made.session_start(goal="g").session.id)
-            for number in range(MANY):
-                within.feature_start(f"f{number}")
-                within.feature_done(f"f{number}")
+            told(made, features=MANY)
+            made.save("all")
     long_list.forget()
     for name in ("one", "other"):
         workspace = lastgood.open(tmp_path / name, store=tmp_path / f"{name}.store", maintenance="off")
         completed = workspace.list()[0].manifest.progress.features.completed
-        assert completed[0] == "f0"
+        assert completed[0] == "F0000"
         opened.append((workspace, completed))
     opened[1][0].close()
     shutil.rmtree(tmp_path / "other.store")
-    assert opened[0][1][MANY - 1] == f"f{MANY - 1}"
+    assert opened[0][1][MANY - 1] == f"F{MANY - 1:04}"
     opened[0][0].close()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,13 @@ import pytest
 
 from lastgood.model import long_list
 from tools.command import Command
-from tools.harm import flip, packs_of
+from tools.harm import lose
+from tools.unlocked import writers
 from tools.values import not_none
 
 if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.session import Task
     from lastgood.workspace import Workspace
 
 pytestmark = pytest.mark.damages
@@ -24,16 +27,7 @@ FIRST = "progress/tasks/0000/00"
 
 def hurt(store: Path, commit: str, path: str = FIRST) -> None:
     """Damage an object of a checkpoint, and be a process that has seen no list."""
-    git = ["git", "--git-dir", str(store / "objects.git")]
-
-    def said(*words: str) -> str:
-        return subprocess.run([*git, *words], capture_output=True, text=True, check=True).stdout
-
-    oid = said("rev-parse", f"{commit}:{path}").strip()
-    for pack in packs_of(store):
-        for line in said("verify-pack", "-v", str(pack)).splitlines():
-            if line.startswith(oid):
-                flip(pack, int(line.split()[4]) + 10)
+    lose(store, f"{commit}:{path}")
     long_list.forget()
 
 
@@ -162,3 +156,111 @@ def test_recover_tells_where_work_that_ended_stood(workspace: Workspace, lastgoo
     hurt(lastgood.store, lastgood("show", "@", "--json").json["checkpoint"]["commit"])
 
     assert "1 done, 19 skipped" in lastgood("recover").out
+
+
+# --- Rows of the progress in force ---
+
+
+def drop_row(workspace: Workspace, number: int = 1) -> None:
+    """Delete a part of the tasks in force, and be a process that has seen no list."""
+    with closing(sqlite3.connect(f"{workspace.store}/catalogue.sqlite3")) as connection, connection:
+        like = f"%/tasks/{number:05}"
+        assert connection.execute("DELETE FROM progress WHERE id LIKE ?", (like,)).rowcount == 1
+    long_list.forget()
+
+
+def skipped(workspace: Workspace, *, tasks: int = 40) -> tuple[Task, ...]:
+    for number in range(tasks):
+        workspace.task_skip(f"T{number:02}")
+    return tuple(workspace.progress().tasks)
+
+
+def test_a_lost_row_of_tasks_is_named_and_written_again_from_a_checkpoint(workspace: Workspace) -> None:
+    """K4, P8a."""
+    wanted = skipped(workspace)
+    workspace.save("all")
+    drop_row(workspace)
+
+    told = workspace.verify()
+    report = workspace.verify(repair=True)
+    long_list.forget()
+
+    assert [fault for fault in told.faults if "lacks parts of its 40 tasks" in fault]
+    assert [line for line in report.repaired if line.endswith("40 tasks: written again")]
+    assert report.ok
+    assert tuple(workspace.progress().tasks) == wanted
+
+
+def test_a_lost_row_of_tasks_is_taken_from_the_backup_of_the_catalogue(workspace: Workspace) -> None:
+    """K4: no checkpoint has them."""
+    wanted = skipped(workspace)
+    writers(workspace._context).catalogue.back_up()
+    drop_row(workspace)
+
+    workspace.verify(repair=True)
+    long_list.forget()
+
+    assert tuple(workspace.progress().tasks) == wanted
+
+
+def test_what_is_left_of_the_tasks_is_kept_and_counted(workspace: Workspace) -> None:
+    """K4: nothing has the others any more."""
+    wanted = skipped(workspace)
+    drop_row(workspace)
+
+    report = workspace.verify(repair=True)
+    long_list.forget()
+
+    assert [line for line in report.repaired if line.endswith("40 tasks: 24 are left")]
+    assert tuple(workspace.progress().tasks) == (*wanted[:16], *wanted[32:])
+    assert workspace.verify().ok
+
+
+def test_a_program_that_knows_the_tasks_writes_a_lost_row_again(workspace: Workspace) -> None:
+    """P8a: with the next change."""
+    wanted = skipped(workspace)
+    known = dict(long_list._known_lists)
+    drop_row(workspace)
+    long_list._known_lists.update(known)
+
+    workspace.task_skip("more")
+    long_list.forget()
+
+    assert tuple(workspace.progress().tasks)[:-1] == wanted
+    assert workspace.verify().ok
+
+
+# --- Trees of checkpoints ---
+
+
+def test_lost_trees_of_an_earlier_checkpoint_are_made_again(workspace: Workspace) -> None:
+    """P8a, K4: by what was recorded since, and their ids prove them."""
+    made = []
+    for number in range(19):
+        workspace.task_start(f"T{number:02}")
+        workspace.feature_start(f"F{number:02}")
+        workspace.feature_done(f"F{number:02}")
+        made.append(not_none(workspace.task_done(f"T{number:02}").saved).checkpoint)
+    wanted = tuple(made[17].manifest.progress.tasks)
+    for number, tree in ((16, "tasks/0000"), (17, "tasks"), (18, "completed")):
+        hurt(Path(workspace.store), made[number].commit, f"progress/{tree}")
+
+    report = workspace.verify(repair=True)
+    long_list.forget()
+
+    assert report.damaged == ()
+    assert "3 list(s) of progress stored again, as other records tell them" in report.repaired
+    assert tuple(workspace.get(made[17].id).manifest.progress.tasks) == wanted
+
+
+def test_a_lost_tree_is_made_again_by_a_later_checkpoint(workspace: Workspace) -> None:
+    """P8a: the progress in force tells another story by now."""
+    made = []
+    for number in range(20):
+        (Path(workspace.path) / "file").write_text(f"{number}")
+        workspace.task_start(f"T{number:02}")
+        made.append(not_none(workspace.task_done(f"T{number:02}").saved).checkpoint)
+    workspace.task_start("T00")
+    hurt(Path(workspace.store), made[17].commit, "progress/tasks")
+
+    assert workspace.verify(repair=True).damaged == ()

@@ -17,6 +17,7 @@ from lastgood.catalogue.database import (
     gate,
     open_uri,
     prepare,
+    tables,
     version,
 )
 from lastgood.catalogue.image import form_fault
@@ -364,10 +365,14 @@ def is_sound(path: str) -> bool:
 
 
 def integrity_fault(connection: sqlite3.Connection) -> str | None:
-    """Return what is wrong with a catalogue: its structure, or rows that were altered from outside."""
+    """Return what is wrong with a catalogue: its structure, or rows altered from outside or lost."""
     fault = structure_fault(connection)
     if fault is None:
         fault = "; ".join(f"altered: {row}" for row in broken_rows(connection)) or None
+    if fault is None and "progress" in tables(connection):
+        from lastgood.catalogue.work import torn_lists
+
+        fault = "; ".join(map(str, torn_lists(connection))) or None
     return fault
 
 

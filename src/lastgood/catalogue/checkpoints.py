@@ -159,14 +159,19 @@ _WORKSPACES = f"SELECT {rows.WORKSPACE} FROM workspace"  # noqa: S608 - as above
 _OPERATIONS = f"SELECT {rows.OPERATION} FROM operation WHERE NOT {broken_seal('operation')}"  # noqa: S608 - as above
 _ALTERED = f"SELECT commit_id FROM checkpoint WHERE {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - as above
 _SOUND = f"SELECT commit_id FROM checkpoint NOT INDEXED WHERE NOT {broken_seal('checkpoint')}"  # noqa: S608 - as above
+# By `+` SQLite is kept from the index of all that are there: that of the damaged is nearly empty.
 _DAMAGED = (
     "SELECT count(*) FROM (SELECT id FROM checkpoint"  # noqa: S608 - as above
-    " WHERE workspace_key = :key AND deleted_at IS NULL AND damaged IS NOT NULL"
+    " WHERE workspace_key = :key AND +deleted_at IS NULL AND damaged IS NOT NULL"
     f" UNION SELECT id FROM (SELECT id, {broken_seal('checkpoint')} AS altered FROM checkpoint"
     " WHERE workspace_key = :key AND deleted_at IS NULL ORDER BY sequence DESC LIMIT :newest) WHERE altered)"
 )
 # Of so many the seals are proven where all would take too long.
 _NEWEST = 20
+_COUNTS = (
+    "SELECT count(*), count(CASE kind WHEN 'guard' THEN 1 END) FROM checkpoint"
+    " WHERE workspace_key = ? AND deleted_at IS NULL"
+)
 _HAS_WORKSPACE = "SELECT 1 FROM workspace WHERE key = ?"
 _KNOWN = "SELECT 1 FROM checkpoint WHERE id = ?"
 _UNKNOWN = "the store knows no such checkpoint"
@@ -307,6 +312,11 @@ class CatalogueReader:
             {"key": workspace_key},
         )
         return 0 if row is None else int(str(row[0]))
+
+    def count_with_guards(self, workspace_key: str) -> tuple[int, int]:
+        """Return how many checkpoints of a workspace exist, and how many of them are guards."""
+        number, guards = self._all(_COUNTS, (workspace_key,))[0]
+        return int(str(number)), int(str(guards))
 
     def count_loose(self, workspace_key: str) -> int:
         """Return how many checkpoints of a workspace are neither named nor pinned nor a feature."""
@@ -630,12 +640,15 @@ class CatalogueMaintainer(CatalogueWriter):
 
         Operations and facts about the work that no backup has are dropped.
         """
-        from lastgood.catalogue.rebuild import altered_work, backed_up_work, is_whole, mend
+        from lastgood.catalogue.rebuild import altered_work, backed_up_work, is_whole, mend, parts_in_backup
 
         if self._database.read(is_whole):
             return []
         backed_up = backed_up_work(self.path, self._database.read(altered_work))
-        return self._database.write(lambda connection: mend(connection, backed_up=backed_up))
+        parts = parts_in_backup(self.path)
+        return self._database.write(
+            lambda connection: mend(connection, backed_up=backed_up, parts=parts, objects=self._objects)
+        )
 
     def mend_copies(self) -> Sequence[str]:
         """Set copies aside that are not sound, write one anew, and say so; nothing if all are."""

@@ -44,7 +44,7 @@ from lastgood.catalogue.database import (
 )
 from lastgood.catalogue.rows import AWAITS_ADOPTION
 from lastgood.catalogue.sqlite import BROKEN, sqlite3, translate
-from lastgood.catalogue.work import read_progress_row
+from lastgood.catalogue.work import backed_up_parts, mend_lists, read_progress_row, torn_lists
 from lastgood.errors import Damaged, Internal, LastgoodError, Storage
 from lastgood.files import make_directories, sync_directory, sync_file
 from lastgood.model.canonical import iso
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from lastgood.catalogue.rows import Row
     from lastgood.model.checkpoint import Checkpoint, Manifest
+    from lastgood.model.long_list import PartReader
 
     # What there is, by type, name and table; with the columns of tables.
     Shape = Mapping[tuple[str, ...], frozenset[str]]
@@ -276,7 +277,8 @@ def _is_free(connection: sqlite3.Connection, sequence: int) -> bool:
 
 def is_whole(connection: sqlite3.Connection) -> bool:
     """Tell whether `mend` would find nothing to do."""
-    return connection.execute(AWAITS_ADOPTION).fetchone() is None and not broken_rows(connection)
+    awaits = connection.execute(AWAITS_ADOPTION).fetchone() is not None
+    return not awaits and not broken_rows(connection) and not torn_lists(connection)
 
 
 def altered_work(connection: sqlite3.Connection) -> dict[str, list[int]]:
@@ -316,7 +318,26 @@ def _sound_rows(
     return found
 
 
-def mend(connection: sqlite3.Connection, *, backed_up: Mapping[tuple[str, int], forms.Row]) -> list[str]:
+def parts_in_backup(path: str) -> dict[str, object]:
+    """Return the rows that the newest sound backup of a catalogue has of parts of lists, by id."""
+    backup = soundest_backup(path)
+    if backup is None:
+        return {}
+
+    def read(connection: sqlite3.Connection) -> dict[str, object]:
+        prepare(connection)
+        return backed_up_parts(connection)
+
+    return ask(backup, read)
+
+
+def mend(
+    connection: sqlite3.Connection,
+    *,
+    backed_up: Mapping[tuple[str, int], forms.Row],
+    parts: Mapping[str, object],
+    objects: Callable[[], PartReader] | None,
+) -> list[str]:
     """Give operations and facts about the work that were altered back as a copy has them; say which.
 
     Those that it does not have are dropped: without its record an operation cannot be undone, the
@@ -324,6 +345,7 @@ def mend(connection: sqlite3.Connection, *, backed_up: Mapping[tuple[str, int], 
     well. Workspaces are restored from these. Called when all commits were adopted.
     """
     done = [line for table in _WORK for line in _mend_work(connection, table, backed_up)]
+    done += mend_lists(connection, backed_up=parts, objects=objects)
     return [*done, *_restore_workspaces(connection), *_lose_places(connection)]
 
 

@@ -19,18 +19,20 @@ from lastgood.model.session import (
     in_parts,
     list_kind,
     lists_in_parts,
+    readable,
 )
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from lastgood.catalogue import WorkspaceRow
     from lastgood.catalogue.database import Database, Result
     from lastgood.catalogue.rows import Row
     from lastgood.literals import EffectState, SessionState
-    from lastgood.model.long_list import LongList, Part
+    from lastgood.model.long_list import LongList, Part, PartReader
     from lastgood.model.run import PlannedRun
     from lastgood.model.session import Effect, Session
 
@@ -41,7 +43,13 @@ _PARTS = (
     "SELECT id, payload FROM progress WHERE id > :key || '/' AND id < :key || '0'"  # noqa: S608 - as above
     f" AND NOT {broken_seal('progress')} ORDER BY id"
 )
+_RECORDS = (
+    "SELECT id, workspace_key, payload FROM progress"  # noqa: S608 - as above
+    f" WHERE NOT instr(id, '/') AND NOT {broken_seal('progress')} ORDER BY number"
+)
+_HOW_MANY = "SELECT count(*) FROM progress WHERE id > :key || '/' AND id < :key || '0'"
 _ALL_PARTS = f"SELECT payload FROM progress WHERE instr(id, '/') AND NOT {broken_seal('progress')}"  # noqa: S608 - as above
+_PARTS_BY_ID = f"SELECT id, payload FROM progress WHERE instr(id, '/') AND NOT {broken_seal('progress')}"  # noqa: S608 - as above
 _PUT = (
     "INSERT INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
     " ON CONFLICT (id) DO UPDATE SET payload = excluded.payload"
@@ -409,14 +417,10 @@ def _progress(connection: sqlite3.Connection, key: str) -> tuple[Progress, bool]
     found = decode_progress(rows.unpack_record(row[0]))
     lists = lists_in_parts(found)
     if all(items.is_at_hand for items in lists.values()):
-        return found, True
-    parts: dict[str, list[Part]] = {}
-    for id, payload in connection.execute(_PARTS, {"key": key}):
-        _, name, number = str(id).split("/")
-        part = _part(rows.unpack_record(payload)) if name in lists else None
-        # A backup that was brought back may have had a longer list.
-        if part is not None and int(number) < lists[name].parts_needed:
-            parts.setdefault(name, []).append(part)
+        wanted = sum(items.parts_needed for items in lists.values())
+        # Where rows are lost, the next change writes all of them again.
+        return found, not lists or connection.execute(_HOW_MANY, {"key": key}).fetchone()[0] == wanted
+    parts = _parts_of(connection, key, lists)
     read = {name: _joined(name, items, parts.get(name, [])) for name, items in lists.items()}
     is_whole = all(items == lists[name] for name, items in read.items())
     tasks, completed = (
@@ -425,12 +429,121 @@ def _progress(connection: sqlite3.Connection, key: str) -> tuple[Progress, bool]
     return found.replace(tasks=tasks, features=found.features.replace(completed=completed)), is_whole
 
 
-def _joined(name: str, said: LongList[object], parts: Sequence[Part]) -> Sequence[object]:
-    """Return a list by its parts; where they are not what was said of it, what is left of them."""
+def _parts_of(
+    connection: sqlite3.Connection, key: str, lists: Mapping[str, LongList[object]]
+) -> dict[str, list[Part]]:
+    """Return the parts that rows have of the lists of a record, by the name of the list."""
+    parts: dict[str, list[Part]] = {}
+    for id, payload in connection.execute(_PARTS, {"key": key}):
+        _, name, number = str(id).split("/")
+        part = _part(rows.unpack_record(payload)) if name in lists else None
+        # A backup that was brought back may have had a longer list.
+        if part is not None and int(number) < lists[name].parts_needed:
+            parts.setdefault(name, []).append(part)
+    return parts
+
+
+class TornList(Value):
+    """A long list of progress that is not whole in its rows."""
+
+    key: str
+    workspace_key: str
+    name: str
+    size: int
+
+    def __str__(self) -> str:
+        return f"progress {self.key} lacks parts of its {self.size} {_ITEMS[self.name]}"
+
+
+_ITEMS = {TASKS: "tasks", COMPLETED: "completed features"}
+
+
+def torn_lists(connection: sqlite3.Connection) -> list[TornList]:
+    """Return the long lists whose rows are not what the progress says; altered rows count as lost."""
+    found = []
+    for key, workspace_key, payload in connection.execute(_RECORDS).fetchall():
+        text = rows.unpack_record(payload)
+        lists = lists_in_parts(decode_progress(text)) if _NAMES_TREE in text else {}
+        parts = _parts_of(connection, key, lists) if lists else {}
+        found += [
+            TornList(key=key, workspace_key=workspace_key, name=name, size=said.size)
+            for name, said in lists.items()
+            if not _is_of(said, parts.get(name, []), name=name)
+        ]
+    return found
+
+
+_NAMES_TREE = '"tree":"'
+
+
+def mend_lists(
+    connection: sqlite3.Connection,
+    *,
+    backed_up: Mapping[str, object],
+    objects: Callable[[], PartReader] | None,
+) -> list[str]:
+    """Write torn lists again, as a checkpoint or a backup has them; else what is left of them. Say so.
+
+    ``backed_up`` are the rows of parts that a backup has, by id.
+    """
+    done = []
+    for torn in torn_lists(connection):
+        found = _progress(connection, torn.key)[0]  # of a torn list what is left
+        row = connection.execute(_PROGRESS, (torn.key,)).fetchone()
+        said = lists_in_parts(decode_progress(rows.unpack_record(row[0])))[torn.name]
+        again = _from_objects(said, objects) or _from_backup(connection, torn, said, backed_up)
+        if again is not None and torn.name == TASKS:
+            found = found.replace(tasks=again)
+        elif again is not None:
+            found = found.replace(features=found.features.replace(completed=again))
+        put_progress(connection, torn.key, found, workspace_key=torn.workspace_key)
+        left = found.tasks if torn.name == TASKS else found.features.completed
+        is_whole = len(left) == torn.size
+        kept = "written again" if is_whole else f"{len(left)} are left"
+        done.append(f"{torn}: {kept}")
+    return done
+
+
+def _from_objects(
+    said: LongList[object], objects: Callable[[], PartReader] | None
+) -> LongList[object] | None:
+    """Return a list as a checkpoint has it, all of it read; None if none has."""
+    if objects is None:
+        return None
+    said.read_from(objects)
+    return None if readable(said) is None else said
+
+
+def _from_backup(
+    connection: sqlite3.Connection, torn: TornList, said: LongList[object], backed_up: Mapping[str, object]
+) -> LongList[object] | None:
+    """Return a list of the rows that are left and those that a backup has; None if that is another one."""
+    present = {str(id): payload for id, payload in connection.execute(_PARTS, {"key": torn.key})}
+    ids = [_PART_ID % (torn.key, torn.name, number) for number in range(said.parts_needed)]
+    found = (_part(rows.unpack_record(present.get(id, backed_up.get(id, "")))) for id in ids)
+    parts = [part for part in found if part is not None]
+    made = _of_parts(said, parts, name=torn.name)
+    return made if made == said else None
+
+
+def backed_up_parts(connection: sqlite3.Connection) -> dict[str, object]:
+    """Return the sound rows of parts that a catalogue has, by id."""
+    return dict(connection.execute(_PARTS_BY_ID).fetchall())
+
+
+def _of_parts(said: LongList[object], parts: Sequence[Part], *, name: str) -> LongList[object]:
     from lastgood.model.long_list import LongList
 
-    kind = list_kind(name)
-    made = LongList.of_parts(kind, parts, size=said.size, counts=said.counts)
+    return LongList.of_parts(list_kind(name), parts, size=said.size, counts=said.counts)
+
+
+def _is_of(said: LongList[object], parts: Sequence[Part], *, name: str) -> bool:
+    return _of_parts(said, parts, name=name) == said
+
+
+def _joined(name: str, said: LongList[object], parts: Sequence[Part]) -> Sequence[object]:
+    """Return a list by its parts; where they are not what was said of it, what is left of them."""
+    kind, made = list_kind(name), _of_parts(said, parts, name=name)
     if made == said:
         made.remember()
         return made

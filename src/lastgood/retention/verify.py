@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from lastgood import tasks
 from lastgood.catalogue import Query, WorkspaceRow
 from lastgood.conversation.reader import blobs
 from lastgood.errors import Damaged, LastgoodError, NoRoom, Unsafe, crowded
 from lastgood.model.checkpoint import AND, NOT_READ, NOT_READ_BACK, TreeRef, decode
+from lastgood.model.long_list import LongList
 from lastgood.model.report import DamagedCheckpoint, VerifyReport
-from lastgood.model.session import lists_in_parts
+from lastgood.model.session import TASKS, list_kind, lists_in_parts
 from lastgood.model.tree import DIRECTORY, TreeId, same_content
 from lastgood.paths import join, printable, to_text
 from lastgood.retention.sweep import ids_of, roots
@@ -15,14 +17,17 @@ from lastgood.root import is_folder
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import MaintenanceTransaction, ReadTransaction, RecoverTransaction
 from lastgood.trees import Files, tree_of
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from lastgood.context import Context
     from lastgood.engine import CheckpointContents, Fault
     from lastgood.model.checkpoint import Checkpoint, Manifest
+    from lastgood.model.session import Progress
     from lastgood.model.tree import Entry
 
     # Makes an empty folder for a trial restore, and takes it away again.
@@ -170,34 +175,108 @@ def repair(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
 
 
 def store_parts(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
-    """Store lost parts of progress again that the progress in force still has (rule P8a)."""
+    """Store lost lists of progress again, or parts of them, that are known by other records (rule P8a)."""
     context, engine = upkeep.context, upkeep.engine
     with context.locks.share_store(wait=context.wait):
         engine.refresh()
-        found = context.work.parts(_lost_parts(context))
-        if not found:
+        lost = _lost_lists(context)
+        if not lost:
             return ()
         writer = engine.writer()
         try:
-            for content in found.values():
+            parts = context.work.parts({oid for one in lost for oid in one.parts})
+            for content in parts.values():
                 writer.blob(content)
+            left = [one for one in lost if one.lacks_trees or not one.parts <= parts.keys()]
+            again = [items for one in left if (items := _known_list(context, one)) is not None]
+            for items in again:
+                items.store(writer)
+            if not again and not parts:
+                writer.abandon()
+                return ()
             writer.publish()
         except BaseException:
             writer.abandon()
             raise
         engine.refresh()
-    return (f"{len(found)} part(s) of progress stored again, as the catalogue has them",)
+    told = []
+    if again:
+        told.append(f"{len(again)} list(s) of progress stored again, as other records tell them")
+    if parts:
+        told.append(f"{len(parts)} part(s) of progress stored again, as the catalogue has them")
+    return tuple(told)
 
 
-def _lost_parts(context: Context) -> set[bytes]:
-    """Return the blobs of progress that checkpoints need and nothing has any more."""
-    lists = {
-        items.oid
-        for one in context.catalogue.find(Query(deleted=True))
-        for items in lists_in_parts(one.manifest.progress).values()
-    }
-    folders = {entry.oid for tree in lists for entry in _listed(context, tree)}
-    return context.engine.missing({entry.oid for tree in folders for entry in _listed(context, tree)})
+class _LostList(Value):
+    """A list of progress of which something is not stored any more.
+
+    ``parts`` are the blobs that are lost of it, as far as its trees tell. ``later`` is the progress of a
+    later checkpoint of the same work that can be read, if there is one.
+    """
+
+    name: str
+    items: LongList[Any]
+    made_by: Manifest
+    parts: frozenset[bytes]
+    lacks_trees: bool
+    later: Progress | None
+
+
+def _lost_lists(context: Context) -> list[_LostList]:
+    """Return the lists of progress that checkpoints need and nothing has whole any more."""
+    lost: dict[bytes, _LostList] = {}
+    sound: set[bytes] = set()
+    later: dict[str, Progress] = {}
+    for one in context.catalogue.find(Query(deleted=True)):
+        manifest = one.manifest
+        lists = lists_in_parts(manifest.progress)
+        key = manifest.session or manifest.workspace_key
+        for name, items in lists.items():
+            if items.oid in sound or items.oid in lost:
+                continue
+            parts, lacks_trees = _lost_parts(context, items.oid, sound=sound)
+            if parts or lacks_trees:
+                lost[items.oid] = _LostList(
+                    name=name,
+                    items=items,
+                    made_by=manifest,
+                    parts=parts,
+                    lacks_trees=lacks_trees,
+                    later=later.get(key),
+                )
+        if lists and not any(items.oid in lost for items in lists.values()):
+            later[key] = manifest.progress
+    return list(lost.values())
+
+
+def _lost_parts(context: Context, tree: bytes, *, sound: set[bytes]) -> tuple[frozenset[bytes], bool]:
+    """Return the blobs that are lost of a list, as far as its trees tell, and whether one of these is lost.
+
+    ``sound`` are the trees of which nothing is lost.
+    """
+    folders = {entry.oid for entry in _listed(context, tree)}
+    blobs = {oid: {entry.oid for entry in _listed(context, oid)} for oid in folders - sound}
+    gone = frozenset(context.engine.missing(set().union(*blobs.values())))
+    sound.update(oid for oid, inside in blobs.items() if inside and not inside & gone)
+    if folders and folders <= sound:
+        sound.add(tree)
+    return gone, not folders or not all(blobs.values())
+
+
+def _known_list(context: Context, lost: _LostList) -> LongList[Any] | None:
+    """Return a lost list as what was recorded later tells of its moment, if that is it: its id proves it."""
+    made_by = lost.made_by
+    in_force = context.work.progress(made_by.session or made_by.workspace_key)
+    for later in (in_force, lost.later):
+        if later is None:
+            continue
+        found: Sequence[object] = later.features.completed
+        if lost.name == TASKS:
+            found = [tasks.as_of(one, made_by.created_at) for one in later.tasks]
+        items = LongList.of(list_kind(lost.name), found[: len(lost.items)])
+        if items.oid == lost.items.oid:
+            return items
+    return None
 
 
 def _listed(context: Context, tree: bytes) -> Sequence[Entry]:
