@@ -8,6 +8,7 @@ from functools import partial
 from lastgood import tasks
 from lastgood.catalogue import Query
 from lastgood.errors import Ambiguous, Conflict, Damaged, NotFound, Unsafe, Usage
+from lastgood.ids import short
 from lastgood.lease import (
     current_session,
     current_work,
@@ -270,7 +271,8 @@ def recover(
         found = choose(context, view, ref, choice=choice, roll_back=roll_back, force=force)
         report = _report(context, view, found).replace(done="review")
         if not roll_back or report.state == "interrupted" or (found.run is None and not found.named):
-            return report  # what it would do is known only once an interrupted restore is settled
+            # What it would do is known only once an interrupted restore is settled.
+            return report.replace(passed_over=_hit(context, found))
         return _planned_rollback(context, view, found, force=True).told(report)
     owner = context.processes.owner(owner_pid)
     if ref is not None:  # what cannot be meant is refused before anything is done
@@ -468,10 +470,7 @@ def _planned_rollback(context: Context, view: View, found: Found, *, force: bool
         )
         gone = irreversible(context, target)
         return _Rollback(target=target, plan=plan, progress=target.manifest.progress, irreversible=gone)
-    from lastgood.sessions.rollback import passed_over
-
     target = _target_of(context, found)
-    hit = () if found.named else passed_over(context, run.session, target)
     then = _progress_at(context, target, run)
     # Seen from within: its own task does not keep its files from coming back.
     within = context.replace(session=run.id)
@@ -483,8 +482,18 @@ def _planned_rollback(context: Context, view: View, found: Found, *, force: bool
         irreversible=irreversible(context, target),
         edited=_edited(context, plan, since=last_sign(context, run)),
         undone=tasks.done_since(run.progress, then),
-        passed_over=tuple(one.id for one in hit),
+        passed_over=_hit(context, found, target=target),
     )
+
+
+def _hit(context: Context, found: Found, *, target: Checkpoint | None = None) -> tuple[str, ...]:
+    """Return the checkpoints that a rollback passes over, as their files are damaged."""
+    if found.run is None or found.named:
+        return ()
+    from lastgood.sessions.rollback import passed_over, rollback_target
+
+    target = target or rollback_target(context, found.run.session)
+    return tuple(one.id for one in passed_over(context, found.run.session, target))
 
 
 def _target_of(context: Context, found: Found) -> Checkpoint:
@@ -494,11 +503,21 @@ def _target_of(context: Context, found: Found) -> Checkpoint:
     assert found.run is not None
     target = found.checkpoint if found.named else rollback_target(context, found.run.session)
     if target is None:
+        hit = _hit(context, found)
         raise NotFound(
-            "the run has no checkpoint to go back to",
-            hint="go on with the files as they are: lastgood recover --continue",
+            f"the run has no checkpoint to go back to{_damaged_words(hit)}",
+            hint=("mend what can be mended: lastgood verify --repair\n" if hit else "")
+            + "go on with the files as they are: lastgood recover --continue",
+            details={"passed_over": list(hit)} if hit else None,
         )
     return target
+
+
+def _damaged_words(hit: Sequence[str]) -> str:
+    if not hit:
+        return ""
+    more = f" and {len(hit) - _SHOWN} more" if len(hit) > _SHOWN else ""
+    return f": the files of {', '.join(map(short, hit[:_SHOWN]))}{more} are damaged"
 
 
 def _progress_at(context: Context, target: Checkpoint, run: SessionReport) -> Progress:

@@ -42,6 +42,7 @@ def status(context: Context, view: View) -> StatusReport:
     at_hand = next((one for one in living if own is not None and one.id == own.id), None)
     about = at_hand or next(iter(incomplete), None)
     progress = context.work.progress(context.key) if about is None else about.progress
+    checkpoints, guards = context.catalogue.count_with_guards(context.key)
     state: State = "active" if at_hand or living else "incomplete" if incomplete else "idle"
     return StatusReport(
         workspace=context.root.decode("utf-8", "surrogateescape"),
@@ -54,8 +55,8 @@ def status(context: Context, view: View) -> StatusReport:
         ignored_count=None if look is None else look.ignored_count,
         gaps=() if at is None else at.gaps,
         durability=context.settings.durability,
-        checkpoints=(checkpoints := context.catalogue.count(context.key)),
-        guards=checkpoints - context.catalogue.count(context.key, guards=False),
+        checkpoints=checkpoints,
+        guards=guards,
         store_parts=context.measure(),
         health=(
             *notes,

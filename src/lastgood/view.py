@@ -337,8 +337,7 @@ class View:
     def _start(self, whole: Query) -> Checkpoint | None:
         if whole.session is None:
             raise NotFound("no session is under way, so @start means nothing", hint=_LIST)
-        found = self._catalogue.find(whole)
-        return found[-1] if found else None
+        return self._first(whole.replace(oldest=True, limit=1))
 
     def _before(self, task: str, whole: Query) -> Checkpoint | None:
         """Return the newest checkpoint when a task was last started, whatever it was made for."""

@@ -20,6 +20,7 @@ from lastgood.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from lastgood.workspace.session import OpenSession
+from tools.command import Command
 from tools.forks import die_before, ended, forked
 from tools.harm import lose
 from tools.values import not_none
@@ -575,3 +576,70 @@ def test_a_rollback_names_the_checkpoints_whose_files_are_damaged(
 
     assert (project / "a").read_text() == "A"
     assert later.id in report.passed_over
+
+
+@pytest.mark.damages
+def test_a_review_names_the_checkpoints_that_a_rollback_passes_over(
+    workspace: Workspace, project: Path, store: Path, died: Died, lastgood: Command
+) -> None:
+    """P7b, K4: before anybody decides."""
+
+    def work(session: OpenSession[Workspace]) -> None:
+        for name in ("A", "B"):
+            with session.task(name):
+                (project / "a").write_text(name)
+        session.workspace.task_start("half")
+
+    died(work)
+    later, *_ = [one for one in workspace.list() if one.moment == "after"]
+    lose(store, f"{later.commit}:workspace/a")
+    workspace.verify()
+
+    report = workspace.recover(choice="review")
+    done = lastgood("recover", "--review")
+
+    assert later.id in report.passed_over
+    assert f"A rollback passes over, as their files are damaged: {later.short_id}" in done.err
+
+
+@pytest.mark.damages
+def test_a_rollback_without_a_target_names_what_is_damaged(
+    workspace: Workspace, project: Path, store: Path, died: Died
+) -> None:
+    """P7b, K4: what was passed over is why."""
+
+    def work(session: OpenSession[Workspace]) -> None:
+        (project / "a").write_text("half")
+
+    died(work)
+    for one in workspace.list():
+        lose(store, f"{one.commit}:workspace")
+    workspace.verify()
+    hit = [one.id for one in workspace.list() if one.session is not None]
+
+    with pytest.raises(NotFound) as caught:
+        workspace.recover(choice="continue", roll_back=True)
+
+    assert caught.value.details == {"passed_over": hit}
+    assert "damaged" in caught.value.message
+    assert "verify --repair" in caught.value.hint
+
+
+def test_many_unknown_effects_are_told_in_a_few_lines(
+    workspace: Workspace, died: Died, lastgood: Command
+) -> None:
+    """P7: the first few and how many more there are; all of them in JSON."""
+
+    def work(session: OpenSession[Workspace]) -> None:
+        for number in range(14):
+            block = session.step(f"step {number}")
+            left.append(block)
+            block.__enter__()
+
+    died(work)
+
+    text, document = lastgood("recover", "--review").out, lastgood("recover", "--review", "--json").json
+
+    assert text.count("Effect unknown: step") == 10
+    assert "Effect unknown: and 4 more; --json names all." in text
+    assert len(document["unknown_effects"]) == 14

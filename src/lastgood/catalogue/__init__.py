@@ -50,7 +50,7 @@ class LatestFacts(Value):
 
 
 class Query(Value):
-    """Which checkpoints to list, newest first. ``since`` is in nanoseconds.
+    """Which checkpoints to list, newest first unless the ``oldest``. ``since`` is in nanoseconds.
 
     ``name`` is a glob (``*``, ``?``, ``[a-z]``); ``called`` is one name exactly, ``message`` one message
     whole, but for space around it, or what another program calls the checkpoint. ``root`` is the tree of
@@ -77,6 +77,7 @@ class Query(Value):
     deleted: bool = False
     root: TreeRef | None = None
     brief: bool = False
+    oldest: bool = False
 
 
 class Arrival(Value):

@@ -355,7 +355,8 @@ def selection(query: Query) -> tuple[str, dict[str, object]]:
         "name": None if query.name is None else query.name.replace("[!", "[^"),
     }
     statement = f"SELECT {CHECKPOINT} FROM checkpoint{where}"  # noqa: S608 - conditions are those above
-    return f"{statement} ORDER BY sequence DESC LIMIT :limit OFFSET :offset", parameters
+    order = "ASC" if query.oldest else "DESC"
+    return f"{statement} ORDER BY sequence {order} LIMIT :limit OFFSET :offset", parameters
 
 
 BEARS_MESSAGE = "bears_message"

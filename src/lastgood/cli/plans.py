@@ -334,10 +334,12 @@ def standing_lines(report: RecoverReport, *, now: int) -> Iterator[str]:
     """Yield where the work stands: tasks, steps of unknown effect, processes, git, files."""
     if report.progress.tasks:
         yield f"Tasks: {_tasks(report)}."
-    for effect in report.unknown_effects:
+    for effect in report.unknown_effects[:_SHOWN]:
         yield f"Effect unknown: {effect_words(effect, now=now)}. Look before it is done again."
-    for effect in report.irreversible:
+    yield from _further(report.unknown_effects, "Effect unknown")
+    for effect in report.irreversible[:_SHOWN]:
         yield f"Not taken back: {effect_words(effect, now=now)}."
+    yield from _further(report.irreversible, "Not taken back")
     for living in report.live_processes[:_SHOWN]:
         yield f"Still running: process {living.pid} ({printable(living.command) or '?'})."
     if report.head_moved is not None:
@@ -346,6 +348,25 @@ def standing_lines(report: RecoverReport, *, now: int) -> Iterator[str]:
         yield f"{words[:1].upper()}{words[1:]} (then: {at})."
     if report.drift is not None and changes(report.drift) != "no changes":
         yield f"Changed since the checkpoint: {changes(report.drift)}."
+
+
+def _further(effects: Sequence[Effect], what: str) -> Iterator[str]:
+    """Yield what is said of those beyond the first few."""
+    if len(effects) > _SHOWN:
+        yield f"{what}: and {len(effects) - _SHOWN:,} more; --json names all."
+
+
+def passed_over_lines(report: RecoverReport, call: Call) -> list[str]:
+    """Return which nearer checkpoints a rollback passes over, and what may mend them."""
+    hit = report.passed_over
+    if not hit:
+        return []
+    some = ", ".join(map(short, hit[:_SHOWN])) + (f" and {len(hit) - _SHOWN} more" if hit[_SHOWN:] else "")
+    done = "Passed over" if report.done != "review" else "A rollback passes over"
+    return [
+        f"{done}, as their files are damaged: {some}",
+        f"  what can be mended: {call.command('verify --repair')}",
+    ]
 
 
 def _tasks(report: RecoverReport) -> str:

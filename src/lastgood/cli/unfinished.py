@@ -10,6 +10,7 @@ from lastgood.cli.plans import (
     conversation_lines,
     going_on,
     owner,
+    passed_over_lines,
     resuming_lines,
     run_lines,
     standing_lines,
@@ -115,6 +116,8 @@ def review(report: RecoverReport, call: Call, console: Console) -> None:
         by_plan = going_on(report.session, call) if report.session.words else None
         console.note(by_plan or f"go on: {call.command(f'recover {id} --continue')}")
         console.note(f"take its files back: {call.command(f'recover {id} --rollback')}")
+        for line in passed_over_lines(report, call):
+            console.warn(line)
         console.note(f"give it up: {call.command(f'recover {id} --fresh')}")
     tell_waiting(report, call, console)
 

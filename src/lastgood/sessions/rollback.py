@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from lastgood import tasks
 from lastgood.catalogue import Query
 from lastgood.errors import Damaged
@@ -9,8 +11,9 @@ from lastgood.sessions.progress import restores, taken_back_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from lastgood.catalogue import CheckpointFacts
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
@@ -43,11 +46,14 @@ def rollback_target(context: Context, session: Session) -> Checkpoint | None:
     return _newer(_last_end(context, session.workspace_key, own), good) or _first(context, own)
 
 
-def passed_over(context: Context, session: Session, target: Checkpoint) -> tuple[Checkpoint, ...]:
-    """Return the checkpoints after a rollback's target that it cannot lead to, as their files are damaged."""
+def passed_over(context: Context, session: Session, target: Checkpoint | None) -> tuple[Checkpoint, ...]:
+    """Return the checkpoints after a rollback's target that it cannot lead to, as their files are damaged.
+
+    Without a target, all of the session.
+    """
     own = Query(workspace_key=session.workspace_key, session=session.id, complete=True, guards=False)
-    hit = [one for one in context.catalogue.find(own.replace(brief=True)) if not one.files_sound]
-    newer = [one.id for one in hit if one.sequence > target.sequence]
+    after = 0 if target is None else target.sequence
+    newer = [one.id for one in _since(context, own.replace(brief=True), after) if not one.files_sound]
     if not newer:
         return ()
     begun = tasks.unfinished_attempt(context.work.progress(session.id), _steps(context, session))
@@ -103,10 +109,15 @@ def _in_force(context: Context, key: str, known: Sequence[Operation]) -> Sequenc
 
 def _last_end(context: Context, key: str, own: Query) -> Checkpoint | None:
     """Return the nearest checkpoint at the end of a task, or between turns, along the history from `@`."""
-    brief = own.replace(brief=True)
-    ends = (brief.replace(kind="task", moment="after"), brief.replace(kind="turn"))
-    ids = {one.id for query in ends for one in context.catalogue.find(query)}
-    return _nearest_ground(context, key, among=ids) if ids else None
+    ends = (own.replace(kind="task", moment="after", limit=1), own.replace(kind="turn", limit=1))
+    if not any(context.catalogue.find(query) for query in ends):
+        return None
+    near = (
+        context.catalogue.get(facts.id) for facts in _line(context, key) if facts.kind in {"task", "turn"}
+    )
+    fit = (one for one in near if one is not None and one.session == own.session)
+    told = (one for one in fit if one.kind == "turn" or one.moment == "after")
+    return next((one for one in told if _is_ground(context, one)), None)
 
 
 def _before(context: Context, begun: Effect) -> Checkpoint | None:
@@ -119,25 +130,36 @@ def _before(context: Context, begun: Effect) -> Checkpoint | None:
     return _nearest_ground(context, begun.workspace_key, start=begun.stood)
 
 
-def _nearest_ground(
-    context: Context, key: str, *, start: str | None = None, among: Collection[str] | None = None
-) -> Checkpoint | None:
-    for facts in context.catalogue.history(key, start=start):
-        one = context.catalogue.get(facts.id) if among is None or facts.id in among else None
-        if one is not None and _is_ground(context, one):
-            return one
-    return None
+def _nearest_ground(context: Context, key: str, *, start: str) -> Checkpoint | None:
+    found = (context.catalogue.get(facts.id) for facts in _line(context, key, start=start))
+    return next((one for one in found if one is not None and _is_ground(context, one)), None)
+
+
+def _line(context: Context, key: str, *, start: str | None = None) -> Iterator[CheckpointFacts]:
+    """Yield the checkpoints from where a workspace stands, or from one of them, back along its history."""
+    found = context.catalogue.history(key, start=start, limit=_PAGE)
+    while found:
+        yield from found
+        found = context.catalogue.history(key, start=found[-1].id, limit=_PAGE + 1)[1:]
 
 
 def _newest_ground(context: Context, begun: Effect) -> Checkpoint | None:
     query = Query(workspace_key=begun.workspace_key, complete=True, guards=False)
+    fit = (one for one in _paged(context, query) if one.sequence <= begun.after)
+    return next((one for one in fit if _is_ground(context, one)), None)
+
+
+def _since(context: Context, query: Query, after: int) -> Iterator[Checkpoint]:
+    """Yield what a query finds with a number beyond another, newest first."""
+    return takewhile(lambda one: one.sequence > after, _paged(context, query))
+
+
+def _paged(context: Context, query: Query) -> Iterator[Checkpoint]:
+    """Yield what a query finds, reading a few at a time."""
     offset = 0
     while found := context.catalogue.find(query.replace(limit=_PAGE, offset=offset)):
-        for one in found:
-            if one.sequence <= begun.after and _is_ground(context, one):
-                return one
+        yield from found
         offset += _PAGE
-    return None
 
 
 def _is_ground(context: Context, one: Checkpoint) -> bool:
@@ -159,8 +181,7 @@ def _is_idle(one: Checkpoint) -> bool:
 
 
 def _first(context: Context, query: Query) -> Checkpoint | None:
-    found = [one for one in context.catalogue.find(query) if one.files_sound]
-    return found[-1] if found else None
+    return next((one for one in _paged(context, query.replace(oldest=True)) if one.files_sound), None)
 
 
 def _newer(one: Checkpoint | None, other: Checkpoint | None) -> Checkpoint | None:

@@ -81,12 +81,15 @@ def _finished_lines(report: RunReport, call: Call, *, finished_at: int) -> Itera
 
 def standing_lines(report: RunReport, call: Call) -> Iterator[Line]:
     """Yield what a person has to look at before the run goes on."""
-    for effect in _open_questions(report):
+    questions = _open_questions(report)
+    for effect in questions[:_SHOWN]:
         yield "yellow", f"Effect unknown: {effect_words(effect, now=time.time_ns())}."
         if effect.irreversible:
             task = quoted(printable(effect.task or effect.name))
             yield "", f"  it did happen: {again(call, f'done {task}')}"
             yield "", f"  do it again: {again(call, f'redo {task}')}"
+    if len(questions) > _SHOWN:
+        yield "yellow", f"Effect unknown: and {len(questions) - _SHOWN:,} more; --json names all."
     for living in report.live_processes[:_SHOWN]:
         yield "yellow", f"Still running: process {living.pid} ({printable(living.command) or '?'})."
 

@@ -11,6 +11,7 @@ from lastgood.cli.plans import (
     conversation_lines,
     going_on,
     owner,
+    passed_over_lines,
     recovering_line,
     remarks,
     restored_line,
@@ -23,7 +24,6 @@ from lastgood.cli.restoring import files_before, many_agreed
 from lastgood.cli.unfinished import ended_line, review, settled, tell_living, tell_waiting
 from lastgood.cli.wording import path_text
 from lastgood.errors import Usage
-from lastgood.ids import short
 from lastgood.model.run import CHOICES
 from lastgood.paths import printable
 from lastgood.restore.plan import too_many_deletions
@@ -216,11 +216,8 @@ def _tell_back(report: RecoverReport, call: Call, console: Console) -> None:
         console.warn(
             f"{target.short_id} is damaged, and not all of it came back: {printable(target.damaged)}"
         )
-    if report.passed_over:
-        shown = ", ".join(short(one) for one in report.passed_over[:_SHOWN])
-        more = f" and {len(report.passed_over) - _SHOWN} more" if len(report.passed_over) > _SHOWN else ""
-        console.warn(f"Passed over, as their files are damaged: {shown}{more}")
-        console.warn(f"  what can be mended: {call.command('verify --repair')}")
+    for line in passed_over_lines(report, call):
+        console.warn(line)
     if report.undone_tasks:
         shown = ", ".join(printable(one) for one in report.undone_tasks[:_SHOWN])
         more = f" and {len(report.undone_tasks) - _SHOWN} more" if len(report.undone_tasks) > _SHOWN else ""

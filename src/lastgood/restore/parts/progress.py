@@ -77,10 +77,11 @@ def _from_before(context: Context, target: Checkpoint) -> Part | None:
     waiting = next((one.id for one in unfinished(context) if one.session.exclusive), None)
     if waiting is None:
         return None
-    started = context.catalogue.find(Query(workspace_key=context.key, session=waiting, kind="session-start"))
-    if not started or started[-1].sequence < target.sequence:
+    query = Query(workspace_key=context.key, session=waiting, kind="session-start", oldest=True, limit=1)
+    started = next(iter(context.catalogue.find(query)), None)
+    if started is None or started.sequence < target.sequence:
         return None
-    return change_to(context, waiting, started[-1].manifest.progress)
+    return change_to(context, waiting, started.manifest.progress)
 
 
 def refuse(context: Context, part: Part) -> None:
