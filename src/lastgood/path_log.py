@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     # What a checkpoint says of a path: unknown where it is a gap, or cannot be read.
     Held = Entry | None | Literal["unknown"]
 
+_PAGE = 16
+
 
 def path_log(context: Context, view: View, path: bytes, *, limit: int | None, guards: bool) -> LogReport:
     """Return the checkpoints at which a path was not what it was before, newest first.
@@ -34,13 +36,22 @@ def path_log(context: Context, view: View, path: bytes, *, limit: int | None, gu
     A checkpoint that does not know (the path is a gap in it, or it is damaged) is passed over. Raises
     `NotFound` where no checkpoint ever held the path.
     """
-    checkpoints = context.catalogue.find(Query(workspace_key=context.key, guards=guards, brief=True))
+    query = Query(workspace_key=context.key, guards=guards, brief=True)
     with context.locks.share_store(wait=context.wait):
-        history = _History(view, checkpoints, path)
+        history = _History(view, path, pages=_pages(context, query))
         changes = tuple(islice(history.changes(), limit))
         if not changes and limit != 0:
-            raise _never_held(view, checkpoints, path, damaged=history.damaged)
+            raise _never_held(view, history.checkpoints, path, damaged=history.damaged)
     return LogReport(path=path, changes=changes)
+
+
+def _pages(context: Context, query: Query) -> Iterator[Sequence[Checkpoint]]:
+    """Yield what a query finds, a few at a time: who asks for the last changes does not wait for all."""
+    offset, last = 0, None
+    while found := context.catalogue.find(query.replace(limit=_PAGE, offset=offset)):
+        # What is saved meanwhile moves those that were read already to the next page.
+        yield [one for one in found if last is None or one.sequence < last]
+        offset, last = offset + _PAGE, found[-1].sequence
 
 
 def _never_held(
@@ -62,19 +73,40 @@ def _never_held(
 
 
 class _History:
-    """One path in the checkpoints of a workspace, given newest first; ``damaged`` if some cannot be read."""
+    """One path in the checkpoints of a workspace, newest first; ``damaged`` if some cannot be read.
 
-    def __init__(self, view: View, checkpoints: Sequence[Checkpoint], path: bytes) -> None:
+    ``checkpoints`` are those that were read so far.
+    """
+
+    def __init__(self, view: View, path: bytes, *, pages: Iterator[Sequence[Checkpoint]]) -> None:
         self._view = view
-        self._checkpoints = checkpoints
         self._path = path
+        self._pages = pages
         self.damaged = False
-        self._places = {one.id: place for place, one in enumerate(checkpoints)}
+        self.checkpoints: list[Checkpoint] = []
+        self._places: dict[str, int] = {}
         self._known: dict[str, Held] = {}
+
+    def _reads_on(self) -> bool:
+        """Read some more checkpoints; False where there are none."""
+        before = len(self.checkpoints)
+        for page in self._pages:
+            for one in page:
+                self._places[one.id] = len(self.checkpoints)
+                self.checkpoints.append(one)
+            if page:
+                break
+        return len(self.checkpoints) > before
+
+    def _every(self) -> Iterator[Checkpoint]:
+        place = 0
+        while place < len(self.checkpoints) or self._reads_on():
+            yield self.checkpoints[place]
+            place += 1
 
     def changes(self) -> Iterator[PathChange]:
         """Yield every change, newest first."""
-        for checkpoint in self._checkpoints:
+        for checkpoint in self._every():
             now = self._held(checkpoint)
             if now == "unknown":
                 continue
@@ -108,12 +140,16 @@ class _History:
         seen = set[int]()
         while place not in seen:
             seen.add(place)
-            previous = self._checkpoints[place].manifest.previous
-            place = len(self._checkpoints) if previous is None else self._places.get(previous, place + 1)
-            if place >= len(self._checkpoints):
+            previous = self.checkpoints[place].manifest.previous
+            if previous is None:
                 return None
-            if self._held(self._checkpoints[place]) != "unknown":
-                return self._checkpoints[place]
+            while previous not in self._places and self._reads_on():
+                pass
+            place = self._places.get(previous, place + 1)
+            if place >= len(self.checkpoints):
+                return None
+            if self._held(self.checkpoints[place]) != "unknown":
+                return self.checkpoints[place]
         return None
 
     def _change(
