@@ -390,6 +390,12 @@ def many_tasks(bench: Bench) -> list[Row]:
     return [Row(**line) for line in tasks.lines(place, "task", tasks.a_task, times=bench.sizes.tasks)]
 
 
+def many_for_each_verb(bench: Bench) -> list[Row]:
+    """Measure every verb after many tasks."""
+    place = os.path.join(bench.place, "verbs")
+    return [Row(**line) for line in tasks.every_verb(place, times=bench.sizes.checkpoints)]
+
+
 def many_checkpoints(bench: Bench) -> list[Row]:
     """Measure a save after two thousand, and what is read then."""
     place = os.path.join(bench.place, "checkpoints")
@@ -417,6 +423,7 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "conversation": conversation,
     "thread": thread,
     "tasks": many_tasks,
+    "verbs": many_for_each_verb,
     "checkpoints": many_checkpoints,
     "features": many_features,
 }
