@@ -271,8 +271,7 @@ def recover(
         found = choose(context, view, ref, choice=choice, roll_back=roll_back, force=force)
         report = _report(context, view, found).replace(done="review")
         if not roll_back or report.state == "interrupted" or (found.run is None and not found.named):
-            # What it would do is known only once an interrupted restore is settled.
-            return report.replace(passed_over=_hit(context, found))
+            return report.replace(passed_over=_hit(context, found))  # what comes back is not known yet
         return _planned_rollback(context, view, found, force=True).told(report)
     owner = context.processes.owner(owner_pid)
     if ref is not None:  # what cannot be meant is refused before anything is done
@@ -487,8 +486,15 @@ def _planned_rollback(context: Context, view: View, found: Found, *, force: bool
 
 
 def _hit(context: Context, found: Found, *, target: Checkpoint | None = None) -> tuple[str, ...]:
-    """Return the checkpoints that a rollback passes over, as their files are damaged."""
-    if found.run is None or found.named:
+    """Return the checkpoints that a rollback passes over, as their files are damaged.
+
+    Without a target it is looked for, if anything is known to be damaged.
+    """
+    if (
+        found.run is None
+        or found.named
+        or (target is None and not context.catalogue.count_damaged(context.key))
+    ):
         return ()
     from lastgood.sessions.rollback import passed_over, rollback_target
 
