@@ -74,6 +74,12 @@ class Locks(Protocol):
     def running(self, key: str, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
         """Let one runner at a time carry out a plan in a workspace; held for as long as it lives."""
 
+    def watching(self, key: str, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
+        """Let one process at a time make checkpoints of a workspace by itself; held while it does."""
+
+    def is_watched(self, key: str) -> bool:
+        """Tell whether a process watches a workspace just now."""
+
     def maintenance(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
         """Let one process at a time consolidate, back up and tag."""
 

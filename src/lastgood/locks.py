@@ -67,6 +67,23 @@ class FlockLocks:
         path = self._workspace(key) + b".run"
         return self._alone(path, what="the run of a plan", wait=wait)
 
+    def watching(self, key: str, *, wait: float) -> ExclusiveLock:
+        """Let one process at a time make checkpoints of a workspace by itself."""
+        return self._alone(self._workspace(key) + b".watch", what="the watch of this workspace", wait=wait)
+
+    def is_watched(self, key: str) -> bool:
+        """Tell whether a process watches a workspace just now."""
+        try:
+            descriptor = os.open(self._workspace(key) + b".watch", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return False
+        try:
+            return not _flock(descriptor, fcntl.LOCK_SH)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+
     def maintenance(self, *, wait: float) -> ExclusiveLock:
         """Let one process at a time consolidate, back up and tag."""
         return self._alone(self._file(b"maintenance.lock"), what="maintenance", wait=wait)

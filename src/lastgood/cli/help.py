@@ -32,7 +32,7 @@ EXIT_CODES = {
     143: "ended by SIGTERM",
 }
 GROUPS = (
-    ("Make and look", ("save", "list", "show", "diff", "log", "cat", "status")),
+    ("Make and look", ("save", "watch", "list", "show", "diff", "log", "cat", "status")),
     ("Carry work out", ("run",)),
     ("Say how the work stands", ("session", "task", "feature", "sprint", "progress")),
     ("Go back", ("restore", "rewind", "undo", "redo", "recover")),

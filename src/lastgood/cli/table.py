@@ -96,6 +96,31 @@ FILES: tuple[Verb, ...] = (
         codes=(0, 3, 14, 15),
     ),
     Verb(
+        name="watch",
+        says="make checkpoints by itself whenever the files come to rest, until stopped",
+        about=(
+            "For work that nothing else makes checkpoints of: an editor, an agent without hooks.\n"
+            "Makes a checkpoint when nothing has changed for two seconds (--rest), at most every\n"
+            "ten; while changes go on, one at each auto.interval. Looks only where the system\n"
+            "told of a change, so that it costs nothing while nothing happens. Belongs to the\n"
+            "session at hand, if there is one. Ctrl-C, SIGTERM or SIGHUP ends it, after a last\n"
+            "checkpoint. With --json each checkpoint is a line, the document of `save`."
+        ),
+        options=(
+            Option(
+                name="rest",
+                value="T",
+                form="duration",
+                says="how long nothing must have changed (default: 2s)",
+            ),
+        ),
+        examples=(
+            ("lastgood watch", "in a terminal of its own"),
+            ("lastgood watch --rest 30s &", "beside other work, seldom"),
+        ),
+        codes=(0, 10, 14, 17),
+    ),
+    Verb(
         name="list",
         says="list checkpoints, newest first",
         spellings=("ls",),

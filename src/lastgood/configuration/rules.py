@@ -196,7 +196,7 @@ KEYS: dict[str, Key] = {
         says="whether a checkpoint survives a power cut as soon as the save returns",
     ),
     "auto.enabled": Key(form="flag", default=True, says="whether any checkpoint is made by itself"),
-    "auto.interval": Key(form="duration", default=900.0, says="how often, while a run is on"),
+    "auto.interval": Key(form="duration", default=900.0, says="how often, while a run or a watch is on"),
     "auto.on": Key(form="choices", default=TRIGGERS, choices=TRIGGERS, says="the moments that make one"),
     "retention.max_checkpoints": Key(
         form="count", default=LimitSettings().max_checkpoints, says="how many a workspace keeps"

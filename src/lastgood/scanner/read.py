@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectWriter
     from lastgood.host import Clock
     from lastgood.scanner import Evidence, Record, Seen
+    from lastgood.scanner.watch import DirectoryWatch
 
 
 # --- Opens what lies in a workspace without following links, below or above ---
@@ -373,9 +374,13 @@ class Listing:
 
 
 class Lister:
-    """Lists open directories. On ``device`` times prove names; None if they do so nowhere."""
+    """Lists open directories. On ``device`` times prove names; None if they do so nowhere.
 
-    def __init__(self, *, device: int | None, clock: Clock) -> None:
+    ``watch`` hears of changes in what is listed, where somebody has it do so.
+    """
+
+    def __init__(self, *, device: int | None, clock: Clock, watch: DirectoryWatch | None = None) -> None:
+        self.watch = watch
         self._device = device
         self._clock = clock
 

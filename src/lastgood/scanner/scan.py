@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import IgnoreState
     from lastgood.model.tree import Entry
     from lastgood.scanner import Record, Row
+    from lastgood.scanner.watch import DirectoryWatch
 
 
 # --- One reading of a workspace, as the verbs see it ---
@@ -399,6 +400,7 @@ class WorkspaceScanner:
 
     ``objects`` are what checkpoints so far hold. ``sleep`` waits for some seconds. ``exact_on`` returns, for
     an open directory, the device on which times prove each version of a file, None where they do not.
+    What ``watch`` vouches for is not looked at.
     """
 
     def __init__(
@@ -409,7 +411,9 @@ class WorkspaceScanner:
         objects: ObjectReader,
         sleep: Callable[[float], None] = time.sleep,
         exact_on: Callable[[int], int | None] = multigrain_device,
+        watch: DirectoryWatch | None = None,
     ) -> None:
+        self._watch = watch
         self._folder = cache
         self._clock = clock
         self._objects = objects
@@ -465,7 +469,7 @@ class WorkspaceScanner:
             rules=rules,
             project=project,
             objects=self._objects,
-            lister=Lister(device=_proving(root, known), clock=self._clock),
+            lister=Lister(device=_proving(root, known), clock=self._clock, watch=self._watch),
             reader=FileReader(
                 writer,
                 clock=self._clock,
@@ -474,10 +478,14 @@ class WorkspaceScanner:
             ),
             bounds=ScanLimits(self._clock, budget=request.budget, thread_budget=thread_budget),
         )
+        if self._watch is not None:
+            self._watch.begin(root, device=proving_device(root))
         scan_pass.run(root, sleep=self._sleep)
         if not writer.settle_imports():
             raise ImportLost
         records = scan_pass.records
+        if self._watch is not None:
+            self._watch.end(records)
         top = records[b""]
         conditions = conditions.replace(tree=(top[TREE], top[MODES]))
         examiner = scan_pass.examiner

@@ -128,6 +128,7 @@ class Walk:
         self._details = snapshot.details
         self._trust = trust
         self._lister = lister
+        self._watch = lister.watch
         self._examiner = examiner
         self._forced = forced
         self._previous = previous
@@ -146,7 +147,8 @@ class Walk:
         trust = self._trust
         top = self._records.get(b"")
         parallel = None
-        if trust.verdicts and trust.objects and top is not None and top[FILES] >= WORTHWHILE_FILES:
+        worthwhile = self._watch is None and top is not None and top[FILES] >= WORTHWHILE_FILES
+        if trust.verdicts and trust.objects and worthwhile:
             from lastgood.scanner.parallel import begin
 
             parallel = begin(root, records=self._records, lister=self._lister)
@@ -197,11 +199,10 @@ class Walk:
             self.barred[path] = BUDGET
             return
         above = BURIED if name in frame.buried else frame.token
-        if self._differing is not None and path not in self._differing:
-            record = self._records.get(path)
-            if record is not None and self._still_holds(record, path, above):
-                stack.append(self._take_over(record, path, -1))
-                return
+        record = self._records.get(path)
+        if record is not None and self._is_unchanged(record, path) and self._still_holds(record, path, above):
+            stack.append(self._take_over(record, path, -1))
+            return
         try:
             if frame.descriptor < 0:
                 _reopen(root, stack)
@@ -215,6 +216,12 @@ class Walk:
             if deep.descriptor >= 0:
                 os.close(deep.descriptor)
                 deep.descriptor = -1
+
+    def _is_unchanged(self, record: Record, path: bytes) -> bool:
+        """Tell whether a directory need not be looked at: somebody else has, or would have heard of it."""
+        if self._watch is not None:
+            return self._watch.vouches(path, record)
+        return self._differing is not None and path not in self._differing
 
     def _take_over(self, record: Record, path: bytes, descriptor: int) -> Frame:
         self.order.append(path)
@@ -231,6 +238,7 @@ class Walk:
 
     def _look(self, descriptor: int, path: bytes, above: bytes) -> Frame:
         record = self._records.get(path)
+        covered = self._watch is not None and self._watch.cover(descriptor, path)
         try:
             listing = self._lister.list(descriptor, known=record)
         except OSError as error:
@@ -239,6 +247,8 @@ class Walk:
                 reason = f"the workspace's folder cannot be listed: {error.strerror}"
                 raise Storage(reason, hint="look at its disk and its permissions") from error
             return Frame(descriptor, path=path, token=above, below=[])
+        if covered and self._watch is not None and not listing.lost:
+            self._watch.listed(path, descriptor, names=listing.names, stats=listing.stats)
         if record is not None and listing.fits(record) and self._still_holds(record, path, above):
             if listing.proves_more(record):
                 self.renewed += 1

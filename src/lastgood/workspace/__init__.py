@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from lastgood.model.report import StoreSize
     from lastgood.scanner.remote import RemoteScanner
     from lastgood.scanner.scan import WorkspaceScanner
+    from lastgood.scanner.watch import DirectoryWatch
     from lastgood.settings import Settings
     from lastgood.workspace.api import Workspace
     from lastgood.workspace.arguments import PathLike
@@ -347,6 +348,7 @@ class WorkspaceState:
         self._root = root
         self._ledgers = LedgersOfStore(opened, anchor=anchor_path(environment))
         self._scanner: ScannerOfChoice | None = None
+        self._watch: DirectoryWatch | None = None
         self.auto_maintenance: AutoMaintenance = AutoMaintenance(maintenance)
         self.rescued: tuple[str, ...] = opened.rescued
         self.observers: list[Observer] = []
@@ -375,9 +377,19 @@ class WorkspaceState:
             self.log("closed %s", to_text(self._root), detail=True)
         if self._scanner is not None:
             self._scanner.close()
+        if self._watch is not None:
+            self._watch.close()
         self._ledgers.close()
         self._catalogue.close()
         self._opened.close()
+
+    def watch(self) -> DirectoryWatch:
+        """Hear of changes from now on, so that scans look only where there are some; OSError if none can."""
+        if self._watch is None:
+            from lastgood.scanner.watch import DirectoryWatch
+
+            self._watch = DirectoryWatch(self._opened.directory)
+        return self._watch
 
     def recompose(self) -> Context:
         """Return the context of the folder, under the key that the catalogue knows it by now."""
@@ -386,7 +398,7 @@ class WorkspaceState:
         settings, told = self._carried_on(row.key)
         cache = opened.directory + b"/workspaces/" + row.key.encode()
         self._scanner = scanner = ScannerOfChoice(
-            lambda: _here(opened, cache), lambda: _elsewhere(opened, cache)
+            lambda: _here(opened, cache, watch=self._watch), lambda: _elsewhere(opened, cache)
         )
         journal = FileJournal(cache + b"/" + JOURNAL)
         return Context(
@@ -435,12 +447,12 @@ class WorkspaceState:
 
 
 # What only some verbs need is loaded when they do: it is a third of the start-up of `list`.
-def _here(opened: Store, cache: bytes) -> WorkspaceScanner:
+def _here(opened: Store, cache: bytes, *, watch: DirectoryWatch | None) -> WorkspaceScanner:
     from lastgood.scanner.scan import WorkspaceScanner
 
     make_private(cache)
     # How young a file is can only be told by the clock that its times come from, whatever a caller's says.
-    return WorkspaceScanner(cache=cache, clock=SystemClock(), objects=opened.engine())
+    return WorkspaceScanner(cache=cache, clock=SystemClock(), objects=opened.engine(), watch=watch)
 
 
 def _project(opened: Store, search_path: bytes, *, cache: bytes) -> ProjectGit:

@@ -379,6 +379,7 @@ class OpenWorkspace:
         placed = misplaced(context.store, context.root)
         return report.replace(
             health=(*report.health, *placed, *kept, *exposed),
+            resident=context.locks.is_watched(context.key),
             project_settings=added_by_project(self.path, environment=self._state.environment),
         )
 

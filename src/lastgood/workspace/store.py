@@ -174,7 +174,11 @@ class _NoLocks:
         """Keep nobody out."""
         return _NoHold()
 
-    hold_workspace = recovery = running = share_workspace
+    hold_workspace = recovery = running = watching = share_workspace
+
+    def is_watched(self, key: str) -> bool:  # noqa: ARG002 - as above
+        """Tell that nobody is there."""
+        return False
 
     def share_store(self, *, wait: float) -> _NoHold:  # noqa: ARG002 - as above
         """Keep nobody out."""

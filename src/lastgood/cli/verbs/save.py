@@ -120,7 +120,7 @@ def _tell(report: SaveReport, console: Console, *, known: Sequence[HealthNote]) 
         return
     manifest = checkpoint.manifest
     named = f" ({printable(checkpoint.name)})" if checkpoint.name else ""
-    console.line(f"saved {console.styled(checkpoint.short_id, 'green')}{named}: {_counted(manifest)}")
+    console.line(f"saved {console.styled(checkpoint.short_id, 'green')}{named}: {counted(manifest)}")
     if checkpoint.position is not None:
         console.line(where_it_stands(checkpoint.position))
     if manifest.partial:
@@ -129,7 +129,8 @@ def _tell(report: SaveReport, console: Console, *, known: Sequence[HealthNote]) 
         _tell_gaps(report.new_gaps, console)
 
 
-def _counted(manifest: Manifest) -> str:
+def counted(manifest: Manifest) -> str:
+    """Return what a checkpoint holds, in words."""
     words = [count(manifest.files, "file"), changes(manifest.changes)]
     if manifest.gaps:
         words.append(count(len(manifest.gaps), "gap"))

@@ -1,0 +1,79 @@
+"""watch: make checkpoints by itself, until stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from lastgood.cli import opening
+from lastgood.cli.opening import open_group
+from lastgood.cli.verbs.save import counted
+from lastgood.cli.wording import count, duration
+from lastgood.errors import LastgoodError, Usage
+from lastgood.paths import printable
+from lastgood.workspace.watching import REST, WatchedWorkspace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.grammar import Call
+    from lastgood.cli.opening import Console
+    from lastgood.model.checkpoint import SaveReport
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LONGEST_REST = 3600.0
+
+
+def watch_verb(call: Call, console: Console) -> int:
+    """Watch until a signal ends it; a second one ends also the last save."""
+    rest = opening.seconds_option(call, "rest")
+    rest = REST if rest is None else rest
+    if not 0 < rest <= _LONGEST_REST:
+        raise Usage("--rest is a time of at most an hour", hint="for example: --rest 5s")
+    with open_group(call, WatchedWorkspace, purpose="make") as workspace:
+        teller = _Teller(console)
+        stop, ending = os.pipe()
+        os.set_blocking(ending, False)
+
+        def end(number: int, _frame: object) -> None:
+            for each in _ENDING:
+                signal.signal(each, signal.SIG_DFL)
+            os.write(ending, bytes((number,)))
+
+        for number in _ENDING:
+            signal.signal(number, end)
+        place = printable(workspace.path)
+
+        def begun() -> None:
+            console.note(f"watching {place}: a checkpoint whenever nothing has changed for {duration(rest)}")
+            console.note("Ctrl-C ends it")
+
+        workspace.watch(stop=stop, rest=rest, begun=begun, saved=teller.saved, failed=teller.failed)
+    console.note(f"watched no longer: {count(teller.made, 'checkpoint')} made")
+    return 0
+
+
+class _Teller:
+    def __init__(self, console: Console) -> None:
+        self.made = 0
+        self._console = console
+
+    def saved(self, report: SaveReport) -> None:
+        self.made += 1
+        console, checkpoint = self._console, report.checkpoint
+        if console.answer("save", report):
+            console.flush()
+            return
+        if console.quiet:
+            console.line(checkpoint.id)
+        else:
+            at = console.moment(time.time_ns())
+            short = console.styled(checkpoint.short_id, "green")
+            console.line(f"{at}  saved {short}: {counted(checkpoint.manifest)}")
+            for note in report.notes:
+                console.warn(printable(note.message))
+        console.flush()
+
+    def failed(self, error: LastgoodError) -> None:
+        at = self._console.moment(time.time_ns())
+        self._console.warn(f"{at}  not saved, tried again soon: {printable(error.message)}")

@@ -1,0 +1,258 @@
+"""Which directories of a workspace did not change since they were listed, as the kernel told.
+
+A directory is vouched for if it was watched before it was listed, and nothing was heard of it since. A scan
+takes those over without a look; all others it looks at as ever, and watches from then on. Whatever is in
+doubt is not vouched for, so that a scan with a watch comes to what one without comes to (S1, S12):
+
+- a directory on a file system that may be changed from elsewhere, or another than the workspace's own;
+- one that holds a file with several links: a change through another name is told to that name's directory;
+- one that two paths lead to, by a bind mount;
+- everything, after the queue overflowed, a mount changed, or another folder lies where the workspace was.
+
+What no watch hears is a store through a mapping, until that is unmapped (inotify(7)).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+
+from lastgood.paths import join
+from lastgood.scanner import FORMAT_FILE, FORMAT_MASK, SIGNATURE
+from lastgood.scanner.inotify import (
+    ATTRIBUTES,
+    CLOSED_WRITTEN,
+    CREATED,
+    DELETED,
+    DELETED_SELF,
+    MODIFY,
+    MOVED_FROM,
+    MOVED_SELF,
+    MOVED_TO,
+    OF_DIRECTORY,
+    ONLY_DIRECTORIES,
+    OVERFLOWED,
+    Inotify,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lastgood.scanner import Evidence, Record
+
+_INSIDE = MODIFY | ATTRIBUTES | CLOSED_WRITTEN | CREATED | DELETED | MOVED_FROM | MOVED_TO
+_HEARD = _INSIDE | DELETED_SELF | MOVED_SELF | ONLY_DIRECTORIES
+_ENTRIES = CREATED | DELETED | MOVED_FROM | MOVED_TO
+_LIMIT = b"/proc/sys/fs/inotify/max_user_watches"
+_SHARE = 4  # one user's programs share them: a quarter at most is ours
+_MOUNTS = b"/proc/self/mountinfo"
+_PATIENCE = 1000  # milliseconds
+
+
+class DirectoryWatch:
+    """Hears what happens in the directories of one workspace; OSError where nothing can be heard.
+
+    ``store`` is a folder for a file without a name, by whose change is told that all earlier events were
+    heard. ``most`` is how many directories are watched at most.
+    """
+
+    def __init__(self, store: bytes, *, most: int | None = None) -> None:
+        self._most = _share() if most is None else most
+        self._inotify = Inotify()
+        self._mounts = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
+        self._mark = _unnamed(store)
+        self._marked = self._inotify.add(self._mark, MODIFY)
+        self._remounted = select.poll()
+        self._remounted.register(self._mounts, select.POLLPRI)
+        self._root: tuple[int, int] | None = None
+        self._device: int | None = None
+        self._paths: dict[int, bytes] = {}
+        self._watches: dict[bytes, int] = {}
+        self._vouched: dict[bytes, bytes] = {}
+        # What was listed in this scan after it was watched, and nothing of it is in doubt.
+        self._listed: set[bytes] = set()
+        # Files with several links that were met, by device and inode.
+        self._linked: set[tuple[int, int]] = set()
+        self._is_doubtful = self._is_marked = False
+
+    @property
+    def descriptor(self) -> int:
+        """What can be waited for: it can be read when something happened."""
+        return self._inotify.descriptor
+
+    @property
+    def count(self) -> int:
+        """How many directories are watched."""
+        return len(self._watches)
+
+    def begin(self, root: int, *, device: int | None) -> None:
+        """Begin a scan from an open root: whatever happened until now is heard.
+
+        ``device`` is the one whose changes all come by this kernel; without one nothing is vouched for.
+        """
+        seen = os.fstat(root)
+        if (seen.st_dev, seen.st_ino) != self._root or device != self._device:
+            self._forget_everything()
+            self._root, self._device = (seen.st_dev, seen.st_ino), device
+        self._hear_up_to_now()
+        self._listed.clear()
+        self._is_doubtful = False
+
+    def _hear_up_to_now(self) -> None:
+        """Hear everything that happened before this moment; what cannot be sure of that is doubted."""
+        self._is_marked = False
+        os.pwrite(self._mark, b"x", 0)
+        self.hear()
+        waiting = select.poll()
+        waiting.register(self.descriptor, select.POLLIN)
+        while not self._is_marked:
+            if not waiting.poll(_PATIENCE):
+                self.doubt()
+                return
+            self.hear()
+
+    def hear(self) -> bool:
+        """Take note of what happened so far, and tell whether anything did since this was last asked."""
+        gone: set[bytes] = set()
+        heard = False
+        for event in self._inotify.read():
+            if event.mask & OVERFLOWED:
+                self.doubt()
+                heard = self._is_marked = True
+            elif event.watch == self._marked:
+                self._is_marked = True
+            path = self._paths.get(event.watch)
+            if path is None:
+                continue
+            heard = True
+            self._vouched.pop(path, None)
+            if event.mask & OF_DIRECTORY and event.mask & _ENTRIES:
+                gone.add(join(path, event.name))
+        if gone:
+            self._forget(gone)
+        if self._remounted.poll(0):
+            self.doubt()
+            heard = True
+        return heard
+
+    def doubt(self) -> None:
+        """Vouch for nothing: the next scan looks at everything."""
+        self._vouched.clear()
+
+    def cover(self, descriptor: int, path: bytes) -> bool:
+        """Watch an open directory before it is listed; tell whether it may be vouched for after that."""
+        self._vouched.pop(path, None)
+        if self._device is None or os.fstat(descriptor).st_dev != self._device:
+            return False
+        if path not in self._watches and len(self._watches) >= self._most:
+            return False
+        try:
+            watch = self._inotify.add(descriptor, _HEARD)
+        except OSError:  # no more watches, or gone
+            return False
+        before, others = self._watches.get(path), self._paths.get(watch)
+        if before is not None and before != watch:
+            self._drop(path)
+        self._paths[watch] = path
+        self._watches[path] = watch
+        if others is None or others == path:
+            return True
+        # It had another path a moment ago, or has two.
+        self._watches.pop(others, None)
+        self._vouched.pop(others, None)
+        self._listed.discard(others)
+        return False
+
+    def listed(self, path: bytes, descriptor: int, *, names: bytes, stats: Sequence[Evidence | int]) -> None:
+        """Take note that a directory that may be vouched for was listed, and what was found in it."""
+        files = (
+            name
+            for name, state in zip(names.split(b"\0"), stats, strict=True)
+            if not isinstance(state, int) and state[0] & FORMAT_MASK == FORMAT_FILE
+        )
+        if not names or not self._has_links(files, descriptor):
+            self._listed.add(path)
+
+    def vouches(self, path: bytes, record: Record) -> bool:
+        """Tell whether a directory is still as a record has it."""
+        return self._vouched.get(path) == record[SIGNATURE]
+
+    def end(self, records: Mapping[bytes, Record]) -> None:
+        """End a scan that came to some records: what was listed is vouched for until more is heard."""
+        if self._is_doubtful:
+            # A link to a file was made somewhere: what was listed before that knew of one link only.
+            self._listed.clear()
+            self.doubt()
+        for path in self._listed:
+            record = records.get(path)
+            if record is not None:
+                self._vouched[path] = record[SIGNATURE]
+        self._listed.clear()
+        for path in self._watches.keys() - records.keys():
+            self._drop(path)
+
+    def close(self) -> None:
+        """Hear nothing any more; harmless when repeated."""
+        self._inotify.close()
+        for descriptor in (self._mounts, self._mark):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._mounts = self._mark = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _has_links(self, names: Iterable[bytes], descriptor: int) -> bool:
+        found = False
+        for name in names:
+            try:
+                seen = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            except OSError:  # gone, or replaced: it is heard of
+                continue
+            if seen.st_nlink > 1:
+                found = True
+                self._is_doubtful |= (seen.st_dev, seen.st_ino) not in self._linked
+                self._linked.add((seen.st_dev, seen.st_ino))
+        return found
+
+    def _forget(self, gone: set[bytes]) -> None:
+        """Let go of directories, and of everything below them."""
+        for path in [one for one in self._watches if _lies_in(one, gone)]:
+            self._drop(path)
+
+    def _forget_everything(self) -> None:
+        for path in list(self._watches):
+            self._drop(path)
+
+    def _drop(self, path: bytes) -> None:
+        watch = self._watches.pop(path)
+        self._vouched.pop(path, None)
+        self._listed.discard(path)
+        if self._paths.get(watch) == path:
+            del self._paths[watch]
+            self._inotify.remove(watch)
+
+
+def _lies_in(path: bytes, tops: set[bytes]) -> bool:
+    while path not in tops:
+        above, slash, _ = path.rpartition(b"/")
+        if not slash:
+            return b"" in tops
+        path = above
+    return True
+
+
+def _share() -> int:
+    try:
+        with open(_LIMIT, "rb", buffering=0) as file:
+            return int(file.read()) // _SHARE
+    except (OSError, ValueError):
+        return 0
+
+
+def _unnamed(folder: bytes) -> int:
+    path = folder + b"/watch-%d-%s" % (os.getpid(), os.urandom(4).hex().encode())
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    os.unlink(path)
+    return descriptor

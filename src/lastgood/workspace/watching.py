@@ -1,0 +1,144 @@
+"""Checkpoints that nobody asks for: whenever the workspace came to rest after a change, and at intervals."""
+
+from __future__ import annotations
+
+import select
+import time
+
+from lastgood.errors import Busy, Conflict, LastgoodError, Storage, Unsupported, Usage
+from lastgood.workspace.opened import OpenWorkspace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lastgood.model.checkpoint import SaveReport
+    from lastgood.scanner.watch import DirectoryWatch
+
+# How long nothing must have changed, in seconds, unless the caller says otherwise.
+REST = 2.0
+# No two checkpoints come sooner after each other, however often somebody pauses.
+_LEAST_APART = 10.0
+# What failed is tried again after this.
+_RETRY = 30.0
+# How often what happens meanwhile is taken note of: a parallel build changes thousands of files a second.
+_GLANCE = 0.25
+_OWN_STORE_HINT = "what cannot be watched can be saved by a timer: lastgood save"
+
+
+class WatchedWorkspace(OpenWorkspace):
+    """An open workspace that is watched."""
+
+    def watch(
+        self,
+        *,
+        stop: int,
+        rest: float = REST,
+        begun: Callable[[], None],
+        saved: Callable[[SaveReport], None],
+        failed: Callable[[LastgoodError], None],
+    ) -> None:
+        """Make checkpoints of kind ``auto`` until a byte can be read from ``stop``, and a last one then.
+
+        One is made when nothing has changed for ``rest`` seconds, but never more often than every ten; while
+        changes go on, one at each ``auto.interval``. All files are looked at anew so often, too. ``begun`` is
+        called before the first one, ``saved`` with each that was made, ``failed`` with what kept one from
+        being made, which is tried again.
+        Raises `Busy` where another process watches the workspace already, `Usage` where the configuration
+        wants no checkpoints by themselves, `Unsupported` where the system tells of no changes, and what
+        `save` raises once there is nothing to save any more (`NotFound`).
+        """
+        auto = self.settings.auto
+        if not auto.wants("interval"):
+            raise Usage(
+                "the configuration wants no such checkpoints: auto.enabled, or 'interval' in auto.on",
+                hint="see: lastgood config",
+            )
+        context = self._context
+        if context.locks.is_watched(context.key):
+            raise Busy("another process watches this workspace already", hint="it goes on making checkpoints")
+        with context.locks.watching(context.key, wait=0):
+            loop = _Loop(self, _watch_of(self), rest=rest, interval=auto.interval, saved=saved, failed=failed)
+            begun()
+            loop.run(stop)
+
+
+def _watch_of(workspace: WatchedWorkspace) -> DirectoryWatch:
+    try:
+        return workspace._state.watch()  # noqa: SLF001 - this is its own class
+    except (OSError, AttributeError) as error:  # no inotify(7), or no more of it for this user
+        raise Unsupported(
+            f"changes cannot be watched here: {error}",
+            hint=f"raise fs.inotify.max_user_instances where that is the limit; {_OWN_STORE_HINT}",
+        ) from error
+
+
+class _Loop:
+    """When to save: ``heard`` tells when the last change was heard of, ``since`` the first not saved."""
+
+    def __init__(
+        self,
+        workspace: OpenWorkspace,
+        watch: DirectoryWatch,
+        *,
+        rest: float,
+        interval: float,
+        saved: Callable[[SaveReport], None],
+        failed: Callable[[LastgoodError], None],
+    ) -> None:
+        self._workspace = workspace
+        self._watch = watch
+        self._rest = rest
+        self._interval = interval
+        self._saved = saved
+        self._failed = failed
+        self._heard = self._since = self._made = self._looked = 0.0
+        self._pending = True  # what changed before
+
+    def run(self, stop: int) -> None:
+        self._save()
+        while not self._stopped(stop):
+            now = time.monotonic()
+            if self._watch.hear():
+                self._heard = now
+                self._since = self._since if self._pending else now
+                self._pending = True
+            if now >= self._due():
+                if now >= self._looked + self._interval:
+                    self._watch.doubt()
+                self._save()
+        self._watch.hear()
+        self._save()
+
+    def _due(self) -> float:
+        """Return when the next checkpoint is to be made, or at least to be tried."""
+        if not self._pending:
+            return self._looked + self._interval
+        at_rest = max(self._heard + self._rest, self._made + _LEAST_APART)
+        return min(at_rest, self._since + max(self._interval, _LEAST_APART))
+
+    def _stopped(self, stop: int) -> bool:
+        """Wait until there is something to do, and tell whether that is to stop."""
+        waiting = select.poll()
+        waiting.register(stop, select.POLLIN)
+        left = max(0.0, self._due() - time.monotonic())
+        if self._pending:
+            left = min(left, _GLANCE)
+        else:
+            waiting.register(self._watch.descriptor, select.POLLIN)
+        return any(descriptor == stop for descriptor, _ in waiting.poll(left * 1000))
+
+    def _save(self) -> None:
+        now = time.monotonic()
+        try:
+            report = self._workspace.save("by watch", kind="auto")
+        except (Busy, Conflict, Storage) as error:
+            self._made = now + _RETRY - _LEAST_APART
+            self._since = now + _RETRY - self._interval
+            self._failed(error)
+            return
+        self._pending = False
+        self._looked = now
+        if report.created:
+            self._made = time.monotonic()
+            self._saved(report)

@@ -1,0 +1,96 @@
+"""watch: checkpoints that nobody asks for, by a real process beside the work."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tools.command import COMMAND, PATIENCE, Command, told
+
+
+class Watcher:
+    """`lastgood watch` as a process; what was there when it began is saved."""
+
+    def __init__(self, command: Command) -> None:
+        words = [sys.executable, COMMAND, "watch", "--json", "--rest", "100ms"]
+        self.process = subprocess.Popen(
+            words,
+            cwd=command.project,
+            env=command.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stderr is not None
+        self.said = self.process.stderr.readline()
+
+    def next(self) -> dict[str, Any]:
+        """Wait for the next checkpoint."""
+        assert self.process.stdout is not None
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())["checkpoint"]
+        return found
+
+    def end(self, number: int = signal.SIGINT) -> tuple[int, str, str]:
+        """Send a signal, and return the exit code and what else was printed."""
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def watcher(kept: Command) -> Iterator[Watcher]:
+    started = Watcher(kept)
+    yield started
+    if started.process.poll() is None:
+        started.end(signal.SIGKILL)
+
+
+def test_a_change_becomes_a_checkpoint_of_the_session_at_hand(kept: Command, watcher: Watcher) -> None:
+    session = kept("session", "start", "--goal", "work", "--json").json["session"]["id"]
+    (kept.project / "src" / "b.py").write_text("print(2)\n")
+    made = watcher.next()
+    assert (made["kind"], made["message"], made["session"]) == ("auto", "by watch", session)
+    assert kept("cat", made["id"], "src/b.py").out == "print(2)\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_ends_it_gets_a_last_checkpoint(kept: Command, watcher: Watcher, number: signal.Signals) -> None:
+    (kept.project / "a.txt").write_text("last\n")
+    code, _, err = watcher.end(number)
+    assert (code, err.splitlines()[-1]) == (0, "watched no longer: 1 checkpoint made")
+    assert kept("cat", "@", "a.txt").out == "last\n"
+
+
+def test_an_unchanged_workspace_gets_no_checkpoint(kept: Command, watcher: Watcher) -> None:
+    before = kept("list", "--json").json["checkpoints"]
+    assert watcher.end()[0] == 0
+    assert kept("list", "--json").json["checkpoints"] == before
+
+
+def test_one_process_watches_a_workspace_and_status_tells(kept: Command, watcher: Watcher) -> None:
+    assert watcher.said == f"watching {kept.project}: a checkpoint whenever nothing has changed for 0.1s\n"
+    assert kept("status", "--json").json["resident"] is True
+    told(kept("watch", expect=14), 14)
+    watcher.end(signal.SIGKILL)
+    assert kept("status", "--json").json["resident"] is False
+    (kept.project / "a.txt").write_text("after it was killed\n")
+    kept("save")
+
+
+def test_a_folder_that_is_gone_ends_it_with_the_way_back(kept: Command, watcher: Watcher) -> None:
+    shutil.rmtree(kept.project)
+    out, _ = watcher.process.communicate(timeout=PATIENCE)
+    assert watcher.process.returncode == 10
+    assert " restore @" in json.loads(out.splitlines()[-1])["error"]["hint"]
+
+
+def test_a_configuration_that_wants_none_is_told(kept: Command) -> None:
+    told(kept("--set", "auto.enabled=false", "watch", expect=2), 2)
+    told(kept("watch", "--rest", "2h", expect=2), 2)

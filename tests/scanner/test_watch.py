@@ -1,0 +1,295 @@
+"""Scans that look only where something was heard come to what scans of everything come to (S1, S12)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import lastgood
+from lastgood.workspace import Workspace
+
+RUNS = 400 if os.environ.get("LASTGOOD_TORTURE") else 40
+
+NAMES = st.sampled_from(["a", "b", "c", "A", ".gitignore"])
+PLACES = st.lists(st.sampled_from(["a", "b", "c", "A"]), max_size=3)
+Step = tuple[str, list[str], str, list[str], str]
+STEPS = st.tuples(
+    st.sampled_from(
+        [
+            "write",
+            "append",
+            "same-size",
+            "cut",
+            "folder",
+            "move",
+            "move-in",
+            "move-out",
+            "swap",
+            "link",
+            "alias",
+            "remove",
+            "mode",
+            "save",
+        ]
+    ),
+    PLACES,
+    NAMES,
+    PLACES,
+    NAMES,
+)
+
+
+class Twins:
+    """One folder as two stores know it: by watching, and by looking at everything."""
+
+    def __init__(self, folder: Path) -> None:
+        self.above = folder / "above"
+        self.root = self.above / "project"
+        self.outside = folder / "outside"
+        for place in (self.root, self.outside):
+            place.mkdir(parents=True)
+        self.watched = lastgood.open(self.root, store=folder / "watched", maintenance="off", allow_root=True)
+        self.watch = self.watched._state.watch()
+        self.looking = lastgood.open(self.root, store=folder / "looking", maintenance="off", allow_root=True)
+
+    def close(self) -> None:
+        self.watched.close()
+        self.looking.close()
+
+    def agree(self) -> None:
+        """Save both, and compare them."""
+        told = [_saved(one) for one in (self.watched, self.looking)]
+        assert told[0] == told[1]
+
+
+def _saved(workspace: Workspace) -> tuple[object, ...]:
+    manifest = workspace.save(allow_empty=True).checkpoint.manifest
+    return manifest.root.tree, manifest.root.modes, manifest.files, manifest.gaps, manifest.ignored
+
+
+@pytest.fixture
+def twins(tmp_path: Path) -> Iterator[Twins]:
+    made = Twins(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_scan_looks_only_where_something_was_heard(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        (twins.root / f"d{number}" / "deep").mkdir(parents=True)
+        (twins.root / f"d{number}" / "deep" / "file").write_text("first")
+    twins.agree()
+    _settle(twins)
+    (twins.root / "d7" / "deep" / "file").write_text("second")
+    listed: list[bytes] = []
+    cover = twins.watch.cover
+
+    def noted(descriptor: int, path: bytes) -> bool:
+        listed.append(path)
+        return cover(descriptor, path)
+
+    monkeypatch.setattr(twins.watch, "cover", noted)
+    twins.agree()
+    assert listed == [b"", b"d7/deep"]
+
+
+def _settle(twins: Twins) -> None:
+    """Save until no file is so young that it has to be looked at again."""
+    for _ in range(3):
+        twins.agree()
+
+
+@settings(
+    max_examples=RUNS,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(steps=st.lists(STEPS, min_size=5, max_size=30))
+def test_whatever_is_done_to_files_both_come_to_the_same(tmp_path: Path, steps: list[Step]) -> None:
+    folder = tmp_path / "one"
+    shutil.rmtree(folder, ignore_errors=True)
+    twins = Twins(folder)
+    try:
+        twins.agree()
+        for number, step in enumerate(steps):
+            _take(twins, step, number)
+        twins.agree()
+        twins.agree()
+    finally:
+        twins.close()
+
+
+def _take(twins: Twins, step: Step, number: int) -> None:  # noqa: C901, PLR0912 - one case for each operation
+    kind, above, name, others, other = step
+    path, target = twins.root.joinpath(*above, name), twins.root.joinpath(*others, other)
+    text = f"{number:06}\n"
+    try:
+        match kind:
+            case "write":
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("a\n" if name == ".gitignore" else text)
+            case "append":
+                with path.open("a") as file:
+                    file.write(text)
+            case "same-size":
+                before = path.stat()
+                path.write_text("x" * before.st_size)
+                os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+            case "cut":
+                os.truncate(path, 1)
+            case "folder":
+                path.mkdir(parents=True)
+                (path / "inside").write_text(text)
+            case "move":
+                path.rename(target)
+            case "move-in":
+                shutil.rmtree(twins.outside)
+                (twins.outside / "x" / "a").mkdir(parents=True)
+                (twins.outside / "x" / "a" / "b").write_text(text)
+                (twins.outside / "x").rename(target)
+            case "move-out":
+                shutil.rmtree(twins.outside)
+                twins.outside.mkdir()
+                path.rename(twins.outside / "x")
+            case "swap":
+                aside = twins.outside / "swap"
+                path.rename(aside)
+                target.rename(path)
+                aside.rename(target)
+            case "link":
+                target.symlink_to(name)
+            case "alias":
+                os.link(path, target)
+            case "remove":
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            case "mode":
+                path.chmod(path.stat().st_mode ^ 0o100)
+            case _:
+                twins.agree()
+    except OSError:  # what was to be changed is not there, or in the way
+        pass
+
+
+def test_a_folder_that_went_away_and_came_back_elsewhere_is_heard(twins: Twins) -> None:
+    (twins.root / "a" / "b").mkdir(parents=True)
+    (twins.root / "a" / "b" / "file").write_text("first")
+    _settle(twins)
+    (twins.root / "a").rename(twins.root / "c")
+    twins.agree()
+    _settle(twins)
+    (twins.root / "c" / "b" / "file").write_text("second")
+    twins.agree()
+
+
+def test_a_write_through_another_name_of_a_file_is_seen(twins: Twins) -> None:
+    for name in ("a", "b"):
+        (twins.root / name).mkdir()
+    (twins.root / "a" / "file").write_text("first")
+    _settle(twins)
+    os.link(twins.root / "a" / "file", twins.root / "b" / "alias")
+    _settle(twins)
+    (twins.root / "b" / "alias").write_text("second")
+    twins.agree()
+
+
+def test_more_events_than_the_queue_takes_make_it_look_at_everything(twins: Twins) -> None:
+    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    for name in ("a", "b"):
+        (twins.root / name).mkdir()
+        (twins.root / name / "file").write_text("first")
+    _settle(twins)
+    with (twins.root / "a" / "file").open("w") as one, (twins.root / "a" / "other").open("w") as two:
+        for _ in range(most // 2 + 2):  # two in turn: equal events one after another count once
+            for file in (one, two):
+                os.write(file.fileno(), b"x")
+    (twins.root / "b" / "file").write_text("unheard of")
+    twins.agree()
+
+
+def test_a_mount_that_hides_a_folder_is_noticed(twins: Twins) -> None:
+    hidden = twins.root / "hidden"
+    hidden.mkdir()
+    (hidden / "file").write_text("first")
+    _settle(twins)
+    done = subprocess.run(["mount", "-t", "tmpfs", "none", str(hidden)], capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("nothing can be mounted here")
+    try:
+        (hidden / "other").write_text("on the mount")
+        twins.agree()
+    finally:
+        subprocess.run(["umount", str(hidden)], check=True)
+    twins.agree()
+
+
+def test_a_folder_that_two_paths_lead_to_is_looked_at(twins: Twins) -> None:
+    for name in ("a", "b"):
+        (twins.root / name).mkdir()
+    (twins.root / "a" / "file").write_text("first")
+    done = subprocess.run(
+        ["mount", "--bind", twins.root / "a", twins.root / "b"], capture_output=True, check=False
+    )
+    if done.returncode != 0:
+        pytest.skip("nothing can be mounted here")
+    try:
+        _settle(twins)
+        for number, name in enumerate(("a", "b", "a")):
+            (twins.root / name / "file").write_text(f"change {number}")
+            twins.agree()
+    finally:
+        subprocess.run(["umount", twins.root / "b"], check=True)
+
+
+def test_what_an_older_scan_wrote_down_meanwhile_is_not_vouched_for(twins: Twins) -> None:
+    (twins.root / "a").mkdir()
+    (twins.root / "a" / "file").write_text("first")
+    _settle(twins)
+    cache = [one for one in Path(twins.watched.store).glob("workspaces/*/scan.*") if one.stat().st_size]
+    older = [(one, one.read_bytes()) for one in cache]
+    (twins.root / "a" / "file").write_text("second")
+    _settle(twins)
+    for path, content in older:
+        path.write_bytes(content)
+    twins.agree()
+
+
+def test_another_folder_in_the_place_of_the_one_above_is_looked_at_whole(twins: Twins) -> None:
+    (twins.root / "a" / "b").mkdir(parents=True)
+    _settle(twins)
+    shutil.copytree(twins.above, twins.outside / "copy")
+    twins.above.rename(twins.outside / "old")  # no watched directory is told of this
+    (twins.outside / "copy").rename(twins.above)
+    _settle(twins)
+    (twins.root / "a" / "b" / "file").write_text("second")
+    twins.agree()
+
+
+def test_without_room_for_watches_everything_is_looked_at(twins: Twins) -> None:
+    twins.watch._most = 2
+    for name in ("a", "b", "c"):
+        (twins.root / name).mkdir()
+        (twins.root / name / "file").write_text("first")
+    _settle(twins)
+    assert twins.watch.count == 2
+    for name in ("a", "b", "c"):
+        (twins.root / name / "file").write_text("second")
+        twins.agree()
+
+
+def test_a_folder_of_the_same_shape_in_the_place_of_another_is_watched_anew(twins: Twins) -> None:
+    for name in ("a", "new"):
+        (twins.root / name / "b" / "c").mkdir(parents=True)
+        (twins.root / name / "b" / "c" / "file").write_text("first")
+    _settle(twins)
+    (twins.root / "a").rename(twins.outside / "old")
+    (twins.root / "new").rename(twins.root / "a")
+    _settle(twins)
+    (twins.root / "a" / "b" / "file").write_text("second")
+    twins.agree()
