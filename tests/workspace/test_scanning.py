@@ -41,7 +41,7 @@ class Choice:
         self.desk.engine = self.engine
         self.here = 0
         self.elsewhere = 0
-        self.scanner = ScannerOfChoice(self._here, self._elsewhere)
+        self.scanner = ScannerOfChoice(self._here, self._elsewhere, is_watched=lambda: False)
         self.desk.scanner = self.scanner
 
     def _here(self) -> WorkspaceScanner:

@@ -478,14 +478,10 @@ class WorkspaceScanner:
             ),
             bounds=ScanLimits(self._clock, budget=request.budget, thread_budget=thread_budget),
         )
-        if self._watch is not None:
-            self._watch.begin(root, device=proving_device(root))
         scan_pass.run(root, sleep=self._sleep)
         if not writer.settle_imports():
             raise ImportLost
         records = scan_pass.records
-        if self._watch is not None:
-            self._watch.end(records)
         top = records[b""]
         conditions = conditions.replace(tree=(top[TREE], top[MODES]))
         examiner = scan_pass.examiner
@@ -558,6 +554,9 @@ class ScanPass:
 
     def run(self, root: int, *, sleep: Callable[[float], None]) -> None:
         """Do it, from the open root of the workspace."""
+        watch = self._walk.watch
+        if watch is not None:
+            watch.begin(root, device=proving_device(root))
         self._walk.run(root, token=self._token)
         if self.examiner.unsettled:
             bounds = self._bounds
@@ -570,6 +569,8 @@ class ScanPass:
             self._walk, before=self._known.records, details=self._known.details, writer=self._reader.writer
         )
         self.records = builder.run()
+        if watch is not None:
+            watch.end(self.records)
         self.listings = builder.listings
         self.changed = builder.changed or self._walk.renewed * _A_PART > len(self.records)
 

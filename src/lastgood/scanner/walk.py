@@ -128,7 +128,7 @@ class Walk:
         self._details = snapshot.details
         self._trust = trust
         self._lister = lister
-        self._watch = lister.watch
+        self.watch = lister.watch
         self._examiner = examiner
         self._forced = forced
         self._previous = previous
@@ -147,7 +147,7 @@ class Walk:
         trust = self._trust
         top = self._records.get(b"")
         parallel = None
-        worthwhile = self._watch is None and top is not None and top[FILES] >= WORTHWHILE_FILES
+        worthwhile = self.watch is None and top is not None and top[FILES] >= WORTHWHILE_FILES
         if trust.verdicts and trust.objects and worthwhile:
             from lastgood.scanner.parallel import begin
 
@@ -219,8 +219,8 @@ class Walk:
 
     def _is_unchanged(self, record: Record, path: bytes) -> bool:
         """Tell whether a directory need not be looked at: somebody else has, or would have heard of it."""
-        if self._watch is not None:
-            return self._watch.vouches(path, record)
+        if self.watch is not None:
+            return self.watch.vouches(path, record)
         return self._differing is not None and path not in self._differing
 
     def _take_over(self, record: Record, path: bytes, descriptor: int) -> Frame:
@@ -238,7 +238,7 @@ class Walk:
 
     def _look(self, descriptor: int, path: bytes, above: bytes) -> Frame:
         record = self._records.get(path)
-        covered = self._watch is not None and self._watch.cover(descriptor, path)
+        covered = self.watch is not None and self.watch.cover(descriptor, path)
         try:
             listing = self._lister.list(descriptor, known=record)
         except OSError as error:
@@ -247,8 +247,8 @@ class Walk:
                 reason = f"the workspace's folder cannot be listed: {error.strerror}"
                 raise Storage(reason, hint="look at its disk and its permissions") from error
             return Frame(descriptor, path=path, token=above, below=[])
-        if covered and self._watch is not None and not listing.lost:
-            self._watch.listed(path, descriptor, names=listing.names, stats=listing.stats)
+        if covered and self.watch is not None and not listing.lost:
+            self.watch.listed(path, descriptor, names=listing.names, stats=listing.stats)
         if record is not None and listing.fits(record) and self._still_holds(record, path, above):
             if listing.proves_more(record):
                 self.renewed += 1

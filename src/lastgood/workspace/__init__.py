@@ -71,10 +71,18 @@ _SHUNNED = 16
 class ScannerOfChoice:
     """Scans here when alone, or as long as the other threads leave room for it; else elsewhere.
 
-    A busy thread could make a scan a thousand times slower (decision 022).
+    A busy thread could make a scan a thousand times slower (decision 022). A workspace that ``is_watched``
+    is always scanned here, where its changes are heard of.
     """
 
-    def __init__(self, here: Callable[[], WorkspaceScanner], elsewhere: Callable[[], RemoteScanner]) -> None:
+    def __init__(
+        self,
+        here: Callable[[], WorkspaceScanner],
+        elsewhere: Callable[[], RemoteScanner],
+        *,
+        is_watched: Callable[[], bool],
+    ) -> None:
+        self._is_watched = is_watched
         self._here = here
         self._elsewhere = elsewhere
         self._remote: RemoteScanner | None = None
@@ -82,7 +90,7 @@ class ScannerOfChoice:
 
     def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan:
         """Read the workspace."""
-        if not _count():
+        if not _count() or self._is_watched():
             return self._here().scan(request, writer=writer)
         found = self._beside_threads(request, writer=writer)
         if found is not None:
@@ -398,7 +406,9 @@ class WorkspaceState:
         settings, told = self._carried_on(row.key)
         cache = opened.directory + b"/workspaces/" + row.key.encode()
         self._scanner = scanner = ScannerOfChoice(
-            lambda: _here(opened, cache, watch=self._watch), lambda: _elsewhere(opened, cache)
+            lambda: _here(opened, cache, watch=self._watch),
+            lambda: _elsewhere(opened, cache),
+            is_watched=lambda: self._watch is not None,
         )
         journal = FileJournal(cache + b"/" + JOURNAL)
         return Context(
