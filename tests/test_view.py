@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastgood import undo
+from lastgood.cli.wording import brief_moment
 from lastgood.errors import Invalid, LastgoodError, Usage
 from lastgood.ids import name_fault
-from lastgood.view import last_time_of_day, parse, timestamp
+from lastgood.view import last_date, last_time_of_day, parse, timestamp
 from lastgood.workspace.arguments import refusal
 from tools.manifests import checkpoint
 from tools.values import not_none
@@ -29,6 +30,8 @@ HOUR = 3600 * 10**9
         ("@{2026-11-21T10:00}", "at"),
         ("@{14:20}", "clock"),
         ("@{9:05:32}", "clock"),
+        ("@{Nov 21 09:38}", "date"),
+        ("@{nov 21}", "date"),
         ("@{yesterday}", "ago"),
         ("@{1 hour ago}", "ago"),
         ("@{1hour}", "ago"),
@@ -57,7 +60,22 @@ def test_what_can_be_no_name_is_looked_for_as_a_message(ref: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "ref", ["@{", "@{x}", "@{24:00}", "@{14:60}", "@{14:2}", "@{2 mo}", "@~", "@~-1", "@x", "task:", "step:"]
+    "ref",
+    [
+        "@{Nov 32 10:00}",
+        "@{Nov 1 25:00}",
+        "@{",
+        "@{x}",
+        "@{24:00}",
+        "@{14:60}",
+        "@{14:2}",
+        "@{2 mo}",
+        "@~",
+        "@~-1",
+        "@x",
+        "task:",
+        "step:",
+    ],
 )
 def test_what_no_checkpoint_could_match_is_invalid(ref: str) -> None:
     with pytest.raises(Invalid):
@@ -92,6 +110,34 @@ def test_a_time_of_day_is_the_last_that_is_not_in_the_future(time_of_day: str, m
     now = not_none(timestamp("2026-11-23T14:20:32.5"))
     found = last_time_of_day(parse(f"@{{{time_of_day}}}").number, now=now)
     assert found == timestamp(meant)
+
+
+@pytest.mark.parametrize(
+    ("date", "meant"),
+    [
+        ("Nov 21 09:38", "2026-11-21T09:39"),
+        ("Nov 21", "2026-11-22T00:00"),
+        ("Dec 24 18:00", "2025-12-24T18:01"),
+        ("Feb 29 00:00", "2024-02-29T00:01"),
+    ],
+)
+def test_a_date_without_a_year_is_the_last_that_is_not_in_the_future(date: str, meant: str) -> None:
+    """To the end of the minute that a list shows of a checkpoint's time."""
+    now = not_none(timestamp("2026-11-23T14:20:32.5"))
+    assert last_date(parse(f"@{{{date}}}").number, now=now) == not_none(timestamp(meant)) - 1
+
+
+def test_what_a_list_shows_of_a_time_leads_back_to_it() -> None:
+    made = not_none(timestamp("2026-09-03T11:59:58.7"))
+    for now in ("2026-09-03T13:00", "2026-11-23T14:20", "2028-01-01T00:00"):
+        present = not_none(timestamp(now))
+        shown = parse(f"@{{{brief_moment(made, now=present)}}}")
+        until = shown.number
+        if shown.form == "date":
+            until = last_date(shown.number, now=present)
+        elif shown.form == "clock":
+            until = last_time_of_day(shown.number, now=present) + 999_999_999
+        assert made <= until < made + 86_400 * 1_000_000_000
 
 
 @pytest.mark.parametrize(

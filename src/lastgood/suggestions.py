@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def nearest(word: str, known: Iterable[str], *, limit: int = 3) -> tuple[str, ...]:
     """Return the known words nearest to a word, if they are no more than a slip or two away from it."""
-    allowed = 1 if len(word) <= 3 else 2 if len(word) <= 7 else 3
+    allowed = 1 if len(word) <= 4 else 2 if len(word) <= 7 else 3
     scored: list[tuple[int, str]] = []
     for candidate in known:
         begun = len(word) >= 3 and candidate.startswith(word)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from os.path import commonpath
+
 from lastgood.catalogue import Query
 from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Unsupported, Usage
 from lastgood.ids import short
@@ -131,7 +133,8 @@ def _towards(
     steps, kept = _without_others(snapshot, request)
     if request.way == "force":  # what somebody changed since is in the guard; every touched path goes back
         return _forced(steps, snapshot, source=request.source) + kept, ()
-    refuse_changed(steps, snapshot, hint=_FORCE.format(type=request.type))
+    about = f"{request.type} is about the {_dated(request.operation)}\n"
+    refuse_changed(steps, snapshot, hint=about + _FORCE.format(type=request.type))
     return steps + kept, ()
 
 
@@ -425,6 +428,23 @@ def _undo_or_redo(
             source=found.guard if back else found.target,
         ),
     )
+
+
+def restore_words(operation: Operation, *, source: str) -> str:
+    """Return in words which restore an operation was: of what, where it was of some paths only."""
+    touched = [one.path for one in operation.steps if one.action not in {"keep", "skip"}]
+    if operation.type != "restore" or operation.stands is not None or not touched:
+        return f"{operation.type} of {source}"
+    common = commonpath(touched)
+    what = printable(to_text(common)) if common else f"{len(touched):,} paths"
+    return f"restore of {what} from {source}"
+
+
+def _dated(operation: Operation) -> str:
+    from time import localtime, strftime
+
+    at = strftime("%Y-%m-%d %H:%M:%S", localtime(operation.at // 1_000_000_000))
+    return f"{restore_words(operation, source=short(operation.target or ''))} of {at}"
 
 
 def _nothing(context: Context, type: Direction) -> NotFound:

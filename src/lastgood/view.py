@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         "ago",
         "at",
         "clock",
+        "date",
         "task",
         "before-task",
         "step",
@@ -76,8 +77,8 @@ class Reference(Value):
     ``text`` is a whole id, a name that may also be the beginning of an id (``digits``) or a message, a
     message that can be no name, a task or a step. ``number`` is how many checkpoints back from where the
     workspace stands (``back``), how many nanoseconds ago (``ago``), the moment in nanoseconds since the
-    epoch (``at``): the last one of the second, or fraction, that was given; or the time of day in seconds
-    since midnight (``clock``).
+    epoch (``at``): the last one of the second, or fraction, that was given; the time of day in seconds
+    since midnight (``clock``); or minutes as `minutes_of_date` counts them, without a year (``date``).
     """
 
     form: Form
@@ -138,22 +139,32 @@ def _special(ref: str) -> Reference:
     if ref.startswith("@~") and ref[2:].isascii() and ref[2:].isdigit():
         return Reference(form="back", number=min(int(ref[2:12]), 10**6))
     if ref.startswith("@{") and ref.endswith("}"):
-        inner = _time_meant(ref[2:-1]) or ref[2:-1]
-        span = duration(inner)
-        if span is not None:
-            return Reference(form="ago", number=span)
-        time_of_day = _time_of_day(inner)
-        if time_of_day is not None:
-            return Reference(form="clock", number=time_of_day)
-        moment = timestamp(inner)
-        if moment is not None:
-            return Reference(form="at", number=moment + _grain(inner) - 1)
+        timed = _timed(_time_meant(ref[2:-1]) or ref[2:-1])
+        if timed is not None:
+            return timed
     raise Invalid(
         f"'{printable(ref)}' is no checkpoint reference",
-        hint="forms with @: @ (where you stand), @~N, @good, @start, @{2h}, @{14:20},"
-        " @{2026-11-21T10:00}"
+        hint=_hint_at_meant(ref) + "forms with @: @ (where you stand), @~N, @good, @start, @{2h}, @{14:20},"
+        " @{Nov 21 09:38}, @{2026-11-21T10:00}"
         "\na checkpoint whose message begins with @ is named by its id: lastgood list",
     )
+
+
+def _timed(inner: str) -> Reference | None:
+    """Return what a time in braces asks for, None if it is no time."""
+    span = duration(inner)
+    if span is not None:
+        return Reference(form="ago", number=span)
+    time_of_day = _time_of_day(inner)
+    if time_of_day is not None:
+        return Reference(form="clock", number=time_of_day)
+    date = minutes_of_date(inner)
+    if date is not None:
+        return Reference(form="date", number=date)
+    moment = timestamp(inner)
+    if moment is not None:
+        return Reference(form="at", number=moment + _grain(inner) - 1)
+    return None
 
 
 def _name_or_prefix(ref: str) -> Reference:
@@ -196,6 +207,46 @@ def _time_of_day(text: str) -> int | None:
     return None if hour > 23 or minute > 59 or second > 59 else (hour * 60 + minute) * 60 + second
 
 
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+def minutes_of_date(text: str) -> int | None:
+    """Return a date as lists show it within a year (``Nov 21 09:38``) in minutes, None if it is none.
+
+    Every month counts as one of 31 days. Without a time of day it is the last minute of that day.
+    """
+    words = text.lower().split()
+    if (
+        not 2 <= len(words) <= 3
+        or words[0] not in _MONTHS
+        or not words[1].isascii()
+        or not words[1].isdigit()
+    ):
+        return None
+    seconds = 86_340 if len(words) == 2 else _time_of_day(words[2])
+    day = int(words[1][:3])
+    if seconds is None or not 1 <= day <= 31:
+        return None
+    return (_MONTHS.index(words[0]) * 31 + day - 1) * 1440 + seconds // 60
+
+
+def last_date(minutes: int, *, now: int) -> int:
+    """Return the end of the last minute of that date, without a year, in nanoseconds since the epoch."""
+    from datetime import datetime  # lazily: only this form pays for it
+
+    present = datetime.fromtimestamp(now // _NANO)  # noqa: DTZ006 - local time, as a person means it
+    days, minute = divmod(minutes, 1440)
+    month, day = divmod(days, 31)
+    for year in range(present.year, present.year - 9, -1):
+        try:
+            found = datetime(year, month + 1, day + 1, minute // 60, minute % 60)  # noqa: DTZ001 - the same
+        except ValueError:  # no leap year, or a day that no year has
+            continue
+        if found <= present:
+            return (int(found.timestamp()) + 60) * _NANO - 1
+    return 0
+
+
 def last_time_of_day(seconds: int, *, now: int) -> int:
     """Return when it was last so late in the day by local time, in nanoseconds since the epoch."""
     from datetime import datetime, timedelta  # lazily: only this form pays for it
@@ -209,6 +260,41 @@ def last_time_of_day(seconds: int, *, now: int) -> int:
     return int(found.timestamp()) * _NANO
 
 
+_SAID = {
+    "before": "@~1",
+    "good": "@good",
+    "last": "latest",
+    "lastgood": "@good",
+    "newest": "latest",
+    "prev": "@~1",
+    "previous": "@~1",
+    "start": "@start",
+}
+
+
+def meant_by(ref: str) -> str | None:
+    """Return our REF for what git, or a person, calls so: ``HEAD~2``, ``@^``, ``last``; None for others."""
+    import re  # lazily: only what is no REF pays for it
+
+    word = ref.lower()
+    found = re.fullmatch(r"(?:head|latest|last|@)(?:(\^*)|~(\d+)|@?\{(\d{1,9})\})", word)
+    if word in _SAID or found is None:
+        return _SAID.get(word)
+    ups, *numbers = found.groups()
+    back = len(ups or "") + int(next(filter(None, numbers), "0"))
+    return f"@~{back}" if back else "@"
+
+
+def _hint_at_meant(ref: str) -> str:
+    """Return a line with what may have been meant by what is no REF, nothing where that is not known."""
+    first, dots, second = ref.partition("..")
+    second = second.strip(".")
+    if dots and first and second:
+        return f"between two: lastgood diff {first} {second}\n"
+    meant = meant_by(ref)
+    return "" if meant is None else f"did you mean {meant}?\n"
+
+
 def _time_meant(text: str) -> str | None:
     """Return the time meant by ``2h``, ``2 hours ago``, ``14:20`` or a date; None if it is none."""
     words = text.lower().removesuffix(" ago").split()
@@ -220,7 +306,7 @@ def _time_meant(text: str) -> str | None:
     if len(words) == 2 and words[1] in _UNIT_WORDS:
         span = ("1" if words[0] in {"a", "an", "one", "last"} else words[0]) + words[1][0]
         return None if duration(span) is None else span
-    if _time_of_day(text) is not None:
+    if _time_of_day(text) is not None or minutes_of_date(text) is not None:
         return text
     return None if len(text) < len("2026-11-21") or timestamp(text) is None else text
 
@@ -230,6 +316,8 @@ def _grain(text: str) -> int:
 
     What is shown of a checkpoint's moment is cut off; as a REF it has to lead back to it.
     """
+    if len(text) == len("2026-11-21"):
+        return 86_400 * _NANO
     digits = text.replace(",", ".").partition(".")[2]
     places = next((at for at, one in enumerate(digits) if not one.isdigit()), len(digits))
     return int(_NANO // 10 ** min(places, 6))
@@ -238,11 +326,24 @@ def _grain(text: str) -> int:
 # --- The one read path: which checkpoints exist, what a reference means ---
 
 _LIST = "see what there is: lastgood list"
-_TIMES = frozenset({"ago", "at", "clock"})
+_TIMES = frozenset({"ago", "at", "clock", "date"})
 _PAGE = 32
 # Among so many of the newest is looked for what may have been meant.
 _LOOKED_AT = 1000
 _SHOWN = 3
+
+
+def _near(ref: str, request: Reference, known: Sequence[Checkpoint]) -> str:
+    """Return lines with the names and messages that are near to a REF, none if none are."""
+    from lastgood.suggestions import nearest
+
+    words = [word for one in known for word in (one.name, one.message.strip()) if word]
+    close = nearest(ref, dict.fromkeys(words)) if request.form in {"name", "message"} else ()
+    if close:
+        return f"did you mean {' or '.join(repr(printable(one)) for one in close)}?\n"
+    saying = [one for one in known if ref.strip() and ref.strip().lower() in one.message.lower()]
+    told = "".join(f"  {short(one.id)} ({printable(one.message)})\n" for one in saying[:_SHOWN])
+    return f"with that in their message, newest first:\n{told}" if saying else ""
 
 
 class View:
@@ -414,26 +515,14 @@ class View:
             )
         if request.form in _TIMES:
             return self._too_early(ref, request)
+        message = f"no checkpoint '{printable(ref)}' in this workspace"
         meant = _time_meant(ref)
         if meant is not None:
             hint = f"a time is written @{{{meant}}}: the newest that is at least so old\n{_LIST}"
-            return NotFound(
-                f"no checkpoint '{printable(ref)}' in this workspace",
-                hint=hint,
-                details={"meant": f"@{{{meant}}}"},
-            )
-        from lastgood.suggestions import nearest
-
-        words = [word for one in known for word in (one.name, one.message.strip()) if word]
-        close = nearest(ref, dict.fromkeys(words)) if request.form in {"name", "message"} else ()
-        hint = (
-            f"did you mean {' or '.join(repr(printable(one)) for one in close)}?\n{_LIST}" if close else _LIST
-        )
-        saying = [one for one in known if ref.strip().lower() in one.message.lower()] if ref.strip() else []
-        if saying and not close:
-            told = ", ".join(f"{short(one.id)} ({printable(one.message)})" for one in saying[:_SHOWN])
-            hint = f"with that in their message, newest first: {told}\n{_LIST}"
-        return NotFound(f"no checkpoint '{printable(ref)}' in this workspace", hint=hint)
+            return NotFound(message, hint=hint, details={"meant": f"@{{{meant}}}"})
+        below = [one for one in self._gone_below() if f"{ref}/".startswith(f"{one.message.split(',')[0]}/")]
+        gone = "".join(f"{one.message}\n{one.hint}\n" for one in below)
+        return NotFound(message, hint=gone + (_hint_at_meant(ref) or _near(ref, request, known)) + _LIST)
 
     def nothing_left(self) -> NotFound:
         """Return what is said where there is no checkpoint: none was made, or all are deleted."""
@@ -471,7 +560,7 @@ class View:
         found = self._catalogue.find(whole)
         if not found:
             return NotFound(f"no complete checkpoint '{printable(ref)}' in this workspace", hint=_LIST)
-        made = found[-1].manifest.created_at
+        made = min(one.manifest.created_at for one in found)
         if request.form == "ago":
             wanted, age = _span(request.number), _span(self._clock.now() - made)
             return NotFound(f"none is {wanted} old; the oldest is {age}", hint=_LIST)
@@ -486,6 +575,8 @@ class View:
             return self._clock.now() - request.number
         if request.form == "clock":
             return last_time_of_day(request.number, now=self._clock.now()) + _NANO - 1
+        if request.form == "date":
+            return last_date(request.number, now=self._clock.now())
         return request.number
 
     def _at(self, moment: int) -> Checkpoint | None:

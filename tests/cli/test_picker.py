@@ -59,7 +59,7 @@ def test_enter_shows_what_would_happen_and_a_yes_does_it(three: Command) -> None
         assert "1 file changed" in terminal.shown[1]
         terminal.type(ENTER)
         terminal.until("Go ahead?")
-        assert any("change  a.txt" in line for line in terminal.shown)
+        assert any("modified a.txt" in line for line in terminal.shown)
         assert text_of(three) == "wrecked\n"
         terminal.type("y\n")
         assert terminal.end() == 0

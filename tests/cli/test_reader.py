@@ -109,7 +109,7 @@ def test_another_scope_is_answered_with_those_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("show",), "`show` needs REF"),
+        (("pin",), "`pin` needs REF"),
         (("name", "@"), "`name` needs NAME"),
         (("delete",), "`delete` needs REF"),
         (("completion",), "`completion` needs SHELL"),

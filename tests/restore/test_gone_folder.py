@@ -188,7 +188,7 @@ def test_another_disk_mounted_in_its_place_is_refused_unless_it_is_meant(lastgoo
         for words in (("status",), ("save", "x"), ("restore", "@", "--yes"), ("undo",)):
             done = lastgood(*options, *words, cwd=elsewhere(lastgood), expect=15)
             assert "it is the root of a mounted disk" in done.err
-            assert f"lastgood {' '.join(options)} status --allow-root" in done.err
+            assert "the same with --allow-root" in done.err
         assert os.listdir(lastgood.project) == []
         assert (
             lastgood(*options, "cat", "good", "a.txt", "--allow-root", cwd=elsewhere(lastgood)).out

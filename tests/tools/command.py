@@ -105,7 +105,7 @@ class Command:
         if pid == 0:
             termios.tcsetwinsize(0, (24, 80))
             os.chdir(self.project)
-            environment = self.environment | {"TERM": "xterm", "COLUMNS": "80"}
+            environment = {"PAGER": "cat"} | self.environment | {"TERM": "xterm", "COLUMNS": "80"}
             os.execve(sys.executable, [sys.executable, COMMAND, *words], environment)
         out = b""
         pending = answers

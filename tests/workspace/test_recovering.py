@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import lastgood
+from lastgood.cli.opening import Console
+from lastgood.cli.restoring import telling_what_is_left
 from lastgood.errors import Busy, Damaged, NotFound
 from lastgood.model.checkpoint import Checkpoint
 from lastgood.testing.clock import FakeClock
@@ -442,3 +444,21 @@ def test_a_garbled_journal_is_named_and_set_aside(
     guard = workspace.list(kind="guard")[0]
     workspace.restore(guard.id)
     assert {name: text for name, text in texts(project).items() if name in TWO} == TWO
+
+
+def test_ctrl_c_in_a_restore_says_how_to_finish_it(workspace: Workspace, project: Path, killed: Kill) -> None:
+    """T7."""
+    (project / "a").write_text("one")
+    saved = workspace.save("one").checkpoint
+    assert saved is not None
+    (project / "a").write_text("two")
+    console = Console({})
+    killed(lambda: workspace.restore(saved.id), event="os.rename", path=".lastgood-", at=0)
+    with pytest.raises(KeyboardInterrupt), telling_what_is_left(console, workspace):
+        raise KeyboardInterrupt
+    assert console.left == "what it was changing is half done"
+    assert console.left_hint.startswith("finish it: lastgood recover\n")
+    workspace.recover()
+    with pytest.raises(KeyboardInterrupt), telling_what_is_left(console, workspace):
+        raise KeyboardInterrupt
+    assert console.left == "nothing was changed"

@@ -37,11 +37,12 @@ def tell(error: LastgoodError, console: Console) -> int:
 
 def tell_interrupted(console: Console) -> int:
     """Tell that the person stopped it and return the exit code."""
-    word, hint = "interrupted", completed("see where things stand: lastgood status", console.call)
-    message = f"{word}; nothing was saved" if console.saved_nothing else word
+    hint = completed(console.left_hint or "see where things stand: lastgood status", console.call)
+    word = "interrupted"
+    message = f"{word}; {console.left}" if console.left else word
     said = {"code": word, "message": message, "hint": hint, "details": {}}
     if not console.answer("error", {"error": said}):
-        console.warn(f"lastgood: {message}\n  {hint}")
+        console.warn(f"lastgood: {message}\n  {_escaped(hint)}")
     return INTERRUPTED
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, spellings, verb_of
 from lastgood.cli.wording import pairs, wrapped
 from lastgood.errors import Usage
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from lastgood.cli.opening import Console
 
 
+_NARROW = 20
 EXIT_CODES = {
     0: "done",
     1: "internal fault; or the disk: read-only, failing",
@@ -62,6 +65,8 @@ How to name a checkpoint (REF)
   @{14:20}             the newest at or before this time of day (local time):
                        today's, or if that is still to come, yesterday's
   @{14:20:32}          the same to the second, as `list` shows it
+  @{Nov 21 09:38}      the newest at or before this minute, as `list` shows it
+  @{2026-11-21}        the newest of this day, or before
   @{2026-11-21T10:00}  the newest at or before this moment (local time)
 
 Looked for in this order: id, name, beginning of an id, message. A message that
@@ -105,22 +110,25 @@ def show_topic(topic: str | None, console: Console) -> int:
         return show_verb(verb, console)
     if topic == "exit-codes":
         rows = [(f"  {code:3}", says) for code, says in EXIT_CODES.items()]
-        text = "\n".join(("Exit codes", "", *pairs(rows, limit=console.columns())))
+        text = "\n".join(("Exit codes", "", *pairs(rows, limit=_room(console))))
     elif topic in {"refs", "environment"}:
         text = REFS if topic == "refs" else ENVIRONMENT
     else:
         raise _unknown(topic)
     if not console.answer("help", {"topic": topic, "text": text}):
-        console.line(text.rstrip())
+        console.page(text.rstrip().split("\n"))
     return 0
 
 
 def _unknown(topic: str) -> Usage:
+    from lastgood.cli.other_words import answer
     from lastgood.suggestions import nearest
 
     known = [*spellings(), "refs", "exit-codes", "environment"]
     close = nearest(topic, known)
-    hint = f"did you mean `lastgood help {close[0]}`?" if close else "see all verbs: lastgood help"
+    hint = answer(topic)
+    if hint is None:
+        hint = f"did you mean `lastgood help {close[0]}`?" if close else "see all verbs: lastgood help"
     return Usage(f"there is no help on '{printable(topic)}'", hint=hint)
 
 
@@ -128,56 +136,65 @@ def show_overview(console: Console) -> int:
     """Print what lastgood is, and every verb in a line."""
     if console.answer("help", {"verbs": [_record(verb) for verb in all_verbs() if not verb.hidden]}):
         return 0
-    console.line("lastgood: checkpoints of a workspace, and safe ways back to them")
-    console.line()
-    console.line("  lastgood [-C DIR] [--store DIR] VERB ...")
-    known = spellings()
+    limit, known = _room(console), spellings()
+    lines = [*wrapped("lastgood: checkpoints of a workspace, and safe ways back to them", limit), ""]
+    lines.append("  lastgood [-C DIR] [--store DIR] VERB ...")
     for heading, names in GROUPS:
-        console.line()
-        console.line(console.styled(heading, "bold"))
-        rows = [(f"  {known[name].name}", known[name].says) for name in names]
-        console.lines(pairs([(f"{name:12}", says) for name, says in rows], limit=console.columns()))
-    console.line()
-    console.line("Start with `lastgood save`, look with `lastgood list`, and go back with")
-    console.line("`lastgood restore @`.")
-    console.line("More: lastgood help VERB, lastgood help refs, lastgood help exit-codes")
+        rows = [(f"{f'  {known[name].name}':12}", known[name].says) for name in names]
+        lines += ["", console.styled(heading, "bold"), *pairs(rows, limit=limit)]
+    start = "Start with `lastgood save`, look with `lastgood list`, and go back with `lastgood restore @`."
+    lines += ["", *wrapped(start, limit)]
+    lines += wrapped("More: lastgood help VERB, lastgood help refs, lastgood help exit-codes", limit)
+    console.page(lines)
     return 0
+
+
+def _room(console: Console) -> int:
+    """Return how wide help may be: as the terminal, else as ``COLUMNS`` says, else 80 columns."""
+    said = os.environ.get("COLUMNS", "")
+    return console.columns() or (
+        int(said) if said.isascii() and said.isdigit() and int(said) >= _NARROW else 80
+    )
 
 
 def show_verb(verb: Verb, console: Console) -> int:
     """Print all about one verb."""
     if console.answer("help", {"verbs": [_record(verb)]}):
         return 0
-    limit = console.columns()
-    console.lines(_indented(f"lastgood {verb.usage}", limit=limit, by="    ", first=""))
-    console.lines(_indented(verb.says, limit=limit))
+    limit = _room(console)
+    lines = _indented(f"lastgood {verb.usage}", limit=limit, by="    ", first="")
+    lines += _indented(verb.says, limit=limit)
     if verb.spellings:
-        console.line(f"  also spelled: {', '.join(verb.spellings)}")
+        lines.append(f"  also spelled: {', '.join(verb.spellings)}")
     if verb.about:
-        console.line()
-        for paragraph in _paragraphs(verb.about, flow=limit is not None):
-            console.lines(_indented(paragraph, limit=limit))
-    _section("Arguments", [row for row in map(argument_row, verb.arguments) if row[1]], console)
-    _section("Options", [option_row(option) for option in verb.options], console)
-    _section("Options of every verb", [option_row(option) for option in GLOBAL_OPTIONS], console)
-    if verb.examples:
-        _section("Examples", list(verb.examples), console)
-    if verb.codes:
-        _section("Exit codes", [(str(code), EXIT_CODES[code]) for code in verb.codes], console)
+        lines.append("")
+        for paragraph in _paragraphs(verb.about):
+            lines += _indented(paragraph, limit=limit)
+    for heading, rows in (
+        ("Arguments", [row for row in map(argument_row, verb.arguments) if row[1]]),
+        ("Options", [option_row(option) for option in verb.options]),
+        ("Options of every verb", [option_row(option) for option in GLOBAL_OPTIONS]),
+        ("Examples", list(verb.examples)),
+        ("Exit codes", [(str(code), EXIT_CODES[code]) for code in verb.codes]),
+    ):
+        if rows:
+            lines += ["", console.styled(heading, "bold")]
+            lines += pairs([(f"  {left}", right) for left, right in rows], limit=limit)
+    console.page(lines)
     return 0
 
 
-def _indented(text: str, *, limit: int | None, by: str = "  ", first: str = "  ") -> list[str]:
+def _indented(text: str, *, limit: int, by: str = "  ", first: str = "  ") -> list[str]:
     """Return a text as lines that keep within ``limit`` columns, all but the first indented by the same."""
-    lines = wrapped(text, None if limit is None else limit - len(by))
+    lines = wrapped(text, limit - len(by))
     return [f"{by if number else first}{line}".rstrip() for number, line in enumerate(lines)]
 
 
-def _paragraphs(text: str, *, flow: bool) -> Iterator[str]:
-    """Yield the lines of a text; where it may flow, running words as one line, columns as they are."""
+def _paragraphs(text: str) -> Iterator[str]:
+    """Yield the lines of a text: running words as one line, columns as they are."""
     words: list[str] = []
     for line in text.split("\n"):
-        running = flow and line and not line.startswith(" ") and "  " not in line
+        running = line and not line.startswith(" ") and "  " not in line
         if not running and words:
             yield " ".join(words)
             words = []
@@ -187,14 +204,6 @@ def _paragraphs(text: str, *, flow: bool) -> Iterator[str]:
             yield line
     if words:
         yield " ".join(words)
-
-
-def _section(heading: str, rows: list[tuple[str, str]], console: Console) -> None:
-    if not rows:
-        return
-    console.line()
-    console.line(console.styled(heading, "bold"))
-    console.lines(pairs([(f"  {left}", right) for left, right in rows], limit=console.columns()))
 
 
 def argument_row(argument: Argument) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Opens the workspace that a call means, and the paths it names."""
+"""Opens the workspace that a call means; where its words go; the values of its options."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import os
 import sys
 import time
 
-from lastgood.cli.grammar import quoted
-from lastgood.errors import Invalid, LastgoodError, NotFound, Storage, Usage
+from lastgood.errors import Invalid, Storage, Usage
 from lastgood.ids import SESSION_VARIABLE
-from lastgood.paths import printable, to_text
+from lastgood.paths import printable
 from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lastgood.cli.grammar import Call
-    from lastgood.model.checkpoint import Checkpoint
     from lastgood.workspace import Opened, Purpose, Workspace
     from lastgood.workspace.opened import OpenWorkspace
 
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 # Exit codes: something was left out, or a person said no.
 OMISSIONS = 3
 DECLINED = 130
-_SHOWN_OTHERS = 5
 
 
 def open_for(call: Call, *, purpose: Purpose = "find", anywhere: bool = False) -> Workspace:
@@ -97,174 +94,11 @@ def _refuse_gone(opened: OpenWorkspace) -> None:
     raise gone(root) if is_gone(root) else no_folder(root)
 
 
-def paths_of(call: Call, workspace: OpenWorkspace) -> tuple[str, ...]:
-    """Return the paths after ``--`` relative to the workspace.
-
-    As typed they are relative to the folder of ``-C``, else to the current folder if that lies in
-    the workspace, else to the workspace.
-    """
-    return tuple(path_of(path, call, workspace) for path in call.paths or ())
-
-
-def path_of(path: str, call: Call, workspace: OpenWorkspace) -> str:
-    """Return a path as it was typed, relative to the workspace (see `paths_of`)."""
-    here = current()
-    in_it = call.text("directory") is None and _inside(here, workspace.path)
-    return _relative(path, start=here if in_it else workspace.path, root=workspace.path)
-
-
-def current() -> str:
-    """Return the current folder, or where it was before it was deleted; nothing where that is not known."""
-    from lastgood.workspace.arguments import current_folder
-
-    try:
-        return current_folder(os.environ)
-    except NotFound:
-        return ""
-
-
-def _relative(path: str, *, start: str, root: str) -> str:
-    full = os.path.normpath(os.path.join(start, path))
-    if not _inside(full, root):
-        # Another spelling of the workspace (through a link) means the same place.
-        full = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
-    if not _inside(full, root):
-        raise Invalid(
-            f"'{printable(path)}' is outside the workspace {printable(root)}",
-            hint="give a path inside it, or -C DIR for another workspace",
-        )
-    return "." if full == root else full[len(root.rstrip("/")) + 1 :]
-
-
-def _inside(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")
-
-
-def looked_up(ref: str, call: Call, workspace: OpenWorkspace) -> Checkpoint:
-    """Return the checkpoint of a REF; a path given in its place is answered with the right form.
-
-    Of a message that several bear the others are named.
-    """
-    try:
-        found = workspace.get(ref)
-    except (NotFound, Invalid) as error:
-        _refuse_path(ref, call, workspace, error=error)
-        raise
-    if found.name != ref and found.message.strip() == ref.strip():
-        _name_others(found, workspace)
-    return found
-
-
-def as_meant(call: Call, workspace: OpenWorkspace) -> Call:
-    """Return a call as the person meant it who typed a path or a bare time where its REF belongs.
-
-    Only for one who is asked before anything is done: a program is told the right form instead.
-    """
-    ref = call.arguments[0]
-    try:
-        workspace.get(ref)
-    except (NotFound, Invalid) as error:
-        holder = _holder(ref, call, workspace)
-        if holder is not None:
-            return call.replace(arguments=(holder,), paths=tuple(dict.fromkeys((ref, *(call.paths or ())))))
-        if "meant" in error.details:
-            return call.replace(arguments=(str(error.details["meant"]),))
-        return call
-    if not call.paths and _is_there(ref, call, workspace):
-        path = call.command(f"{call.verb.name} @ -- {quoted(ref)}")
-        text = f"lastgood: '{printable(ref)}' is a checkpoint here, and a path too; for the path: {path}\n"
-        os.write(2, text.encode("utf-8", "replace"))
-    return call
-
-
-def _name_others(found: Checkpoint, workspace: OpenWorkspace) -> None:
-    """Name the others that bear the message by which a checkpoint was found."""
-    bearers = workspace.list(message=found.message, brief=True)
-    others = [one.short_id for one in bearers if one.id != found.id]
-    if others:
-        shown = ", ".join(others[:_SHOWN_OTHERS])
-        more = f" and {len(others) - _SHOWN_OTHERS:,} more" if len(others) > _SHOWN_OTHERS else ""
-        text = f"lastgood: the newest of that message is {found.short_id}; others: {shown}{more}\n"
-        os.write(2, text.encode("utf-8", "replace"))
-
-
-def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: LastgoodError) -> None:
-    """Answer a path that was given where a REF belongs with the right form."""
-    holder = _holder(ref, call, workspace)
-    is_path = holder is not None or _is_there(ref, call, workspace)
-    if not call.verb.paths:
-        if not is_path:
-            return
-        raise type(error)(
-            f"'{printable(ref)}' is a path, and `{call.verb.name}` takes a checkpoint",
-            hint=f"what became of that path: {call.command(f'log {quoted(ref)}')}"
-            f"\nthe checkpoints: {call.command('list')}",
-            details=error.details,
-        ) from error
-    if holder is not None:
-        words = " ".join(quoted(one) for one in dict.fromkeys((ref, *(call.paths or ()))))
-        where = "where you stand" if holder == "@" else f"{holder}, the newest with it"
-        raise Usage(
-            f"'{printable(ref)}' is a path, and a checkpoint belongs here",
-            hint=f"for this path from {where}: {call.command(f'{call.verb.name} {holder} -- {words}')}",
-        ) from error
-    if is_path or ("/" in ref and not set(ref) & set(" \t\n")):
-        why = "git ignores it, and " if _is_ignored(ref, call, workspace) else ""
-        raise NotFound(
-            f"{why}no checkpoint holds the path '{printable(ref)}'",
-            hint=f"what one holds: {call.command('show @ --files')}\nthe checkpoints: {call.command('list')}",
-        ) from error
-
-
-def _is_there(ref: str, call: Call, workspace: OpenWorkspace) -> bool:
-    """Tell whether the workspace has a path now."""
-    try:
-        return os.path.lexists(f"{workspace.path}/{path_of(ref, call, workspace)}")
-    except (LastgoodError, ValueError):
-        return False
-
-
-def _is_ignored(ref: str, call: Call, workspace: OpenWorkspace) -> bool:
-    """Tell whether rules left a path, or what it lies in, out of the checkpoint where one stands."""
-    try:
-        path = path_of(ref, call, workspace)
-        left_out = [to_text(one).rstrip("/") for one in workspace.get("@").manifest.ignored_paths]
-    except LastgoodError:
-        return False
-    return any(_inside(path, one) for one in left_out)
-
-
-def _holder(ref: str, call: Call, workspace: OpenWorkspace) -> str | None:
-    """Return the REF that a path alone is meant of: `@` if that holds it, else the newest that does.
-
-    A guard counts where nothing else ever held it. None if nothing did.
-    """
-    try:
-        path = path_of(ref, call, workspace)
-    except LastgoodError:
-        return None
-    try:
-        beside = workspace.entries("@", folder=os.path.dirname(path) or ".")
-        if path == "." or any(to_text(one.path) == path for one in beside):
-            return "@"
-    except LastgoodError:
-        pass  # of what cannot be read others may tell
-    for guards in (False, True):  # what is deleted is what one most wants back
-        try:
-            newest, *_ = workspace.log(path, limit=1, guards=guards).changes
-            gone = newest.status == "deleted"
-            holder = workspace.previous(newest.checkpoint.id) if gone else newest.checkpoint
-        except (LastgoodError, ValueError):
-            continue
-        if holder is not None:
-            return holder.short_id
-    return None
-
-
 # --- Where a verb's words go: data to standard output, everything else to standard error ---
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _BLOCK = 1 << 16
+_ROWS = 24
 
 
 class Console:
@@ -278,8 +112,9 @@ class Console:
         self.quiet = False
         # What was asked for, once it is read.
         self.call: Call | None = None
-        # Whether it is known of a save that was interrupted that no checkpoint came of it.
-        self.saved_nothing = False
+        # What is known to be left by a verb that was interrupted, and what to type then.
+        self.left = ""
+        self.left_hint = ""
         self.out_is_terminal = _is_terminal(1)
         self.err_is_terminal = _is_terminal(2)
         plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
@@ -302,6 +137,18 @@ class Console:
     def line(self, text: str = "") -> None:
         """Print one line of what was asked for."""
         self.send(text.encode("utf-8", "backslashreplace") + b"\n")
+
+    def sentence(self, text: str) -> None:
+        """Print what was done, in words; on a terminal broken between them."""
+        self.line(self._fitting(text, 1))
+
+    def _fitting(self, text: str, descriptor: int) -> str:
+        columns = _columns(descriptor)
+        if columns is None or len(text) < columns:
+            return text
+        from lastgood.cli.wording import fitted
+
+        return "\n".join(part for line in text.split("\n") for part in fitted(line, columns))
 
     def lines(self, texts: Iterable[str]) -> None:
         """Print lines of what was asked for."""
@@ -354,7 +201,7 @@ class Console:
     def warn(self, text: str) -> None:
         """Say something beside the data that must not be missed."""
         self.flush()
-        self._write(2, text.encode("utf-8", "backslashreplace") + b"\n")
+        self._write(2, self._fitting(text, 2).encode("utf-8", "backslashreplace") + b"\n")
 
     def overwrite(self, text: str) -> None:
         """Replace the current line of the terminal on standard error."""
@@ -370,7 +217,11 @@ class Console:
         """Return a person's answer, stripped; empty at the end of input."""
         self.flush()
         self._write(2, question.encode("utf-8", "backslashreplace"))
-        answer = sys.stdin.readline()
+        try:
+            answer = sys.stdin.readline()
+        except KeyboardInterrupt:
+            self._write(2, b"\n")  # what the terminal shows of Ctrl-C stands behind the question
+            raise
         if not answer.endswith("\n"):
             self._write(2, b"\n")
         return answer.strip()
@@ -393,12 +244,14 @@ class Console:
 
     def columns(self) -> int | None:
         """Return the width of the terminal, None where standard output is none."""
-        if not self.out_is_terminal:
-            return None
+        return _columns(1)
+
+    def rows(self) -> int:
+        """Return how many lines a person sees at once."""
         try:
-            return os.get_terminal_size(1).columns or None
+            return os.get_terminal_size(2).lines or _ROWS
         except OSError:
-            return None
+            return _ROWS
 
     def flush(self) -> None:
         """Write out what is pending."""
@@ -436,6 +289,14 @@ def _wait_until_writable(descriptor: int) -> None:
     from select import select  # lazily: only a stream that does not block pays for it
 
     select([], [descriptor], [])
+
+
+def _columns(descriptor: int) -> int | None:
+    """Return the width of a terminal, None where there is none."""
+    try:
+        return os.get_terminal_size(descriptor).columns or None
+    except OSError:
+        return None
 
 
 def _is_terminal(descriptor: int) -> bool:

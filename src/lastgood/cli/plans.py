@@ -93,12 +93,13 @@ def step_line(step: Step) -> str:
     return f"  {word:7} {path_text(step.path)}{reason}"
 
 
-def shortened_plan(plan: RestorePlan) -> list[str]:
+def shortened_plan(plan: RestorePlan, *, most: int = _SHOWN_STEPS) -> list[str]:
     """Return the first paths of a plan, for a question."""
     touching = plan.of("delete", "write", "mkdir", "rmdir", "chmod")
-    lines = [step_line(step) for step in touching[:_SHOWN_STEPS]]
-    if len(touching) > _SHOWN_STEPS:
-        lines.append(f"  and {len(touching) - _SHOWN_STEPS:,} more (all of them: --dry-run)")
+    shown = min(most, _SHOWN_STEPS)
+    lines = [step_line(step) for step in touching[:shown]]
+    if len(touching) > shown:
+        lines.append(f"  and {len(touching) - shown:,} more (all of them: --dry-run)")
     return lines
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lastgood.cli.grammar import Call
-from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, spellings, verb_of
+from lastgood.cli.grammar import Call, quoted
+from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, verb_of
 from lastgood.errors import Usage
 from lastgood.paths import printable
 
@@ -73,7 +73,9 @@ class _Reading:
             else:
                 self._verb = verb_of(word)
                 if self._verb is None:
-                    raise _unknown_verb(word)
+                    from lastgood.cli.other_words import unknown_verb
+
+                    raise unknown_verb(word, self._words)
                 return self._verb
         return None
 
@@ -175,6 +177,11 @@ class _Reading:
             message = f"`{verb.name}` has no option {shown}"
             if any(argument.form == "ref" for argument in verb.arguments):
                 message += " (and a REF never begins with '-')"
+        from lastgood.cli.other_words import answer_option
+
+        answer = answer_option("" if verb is None else verb.name, word, self._words)
+        if answer is not None:
+            return Usage(message, hint=answer)
         if close:
             return Usage(message, hint="did you mean --" + " or --".join(close) + "?")
         if verb is not None and verb.instead and self.arguments:
@@ -193,39 +200,6 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word not in {"-", "--"}
 
 
-# What other tools call what ours do.
-_RESTORE = "to bring back a checkpoint, or a file of it: lastgood restore REF [PATH...]"
-_OURS = {
-    "checkout": _RESTORE,
-    "switch": _RESTORE,
-    "reset": _RESTORE,
-    "revert": f"{_RESTORE}\nto take back the last restore: lastgood undo",
-    "stash": "to keep what is there: lastgood save\nto go back to it later: lastgood restore REF",
-    "commit": "to make a checkpoint: lastgood save MESSAGE",
-    "add": "nothing has to be added; to make a checkpoint: lastgood save MESSAGE",
-    "tag": "to name a checkpoint: lastgood name REF NAME",
-    "history": "the checkpoints: lastgood list\nwhen a file changed: lastgood log PATH",
-    "snapshots": "the checkpoints: lastgood list",
-    "backup": "to make a checkpoint: lastgood save MESSAGE",
-    "init": "nothing has to be set up; to make the first checkpoint: lastgood save",
-    "version": "lastgood --version",
-    "forget": "to delete checkpoints: lastgood delete REF\nall of a folder: lastgood workspace forget PATH",
-}
-
-
-def _unknown_verb(word: str) -> Usage:
-    from lastgood.suggestions import nearest
-
-    known = [name for name, verb in spellings().items() if not verb.hidden]
-    close = nearest(word, known)
-    hint = "see all verbs: lastgood help"
-    if word in _OURS:
-        return Usage(f"unknown verb '{printable(word)}'", hint=_OURS[word])
-    if close:
-        hint = "did you mean " + " or ".join(f"`lastgood {name}`" for name in close) + "?"
-    return Usage(f"unknown verb '{printable(word)}'", hint=hint)
-
-
 def _dashed_ref(word: str) -> Usage:
     return Usage(
         f"'{printable(word)}' cannot be a checkpoint: a REF never begins with '-'",
@@ -235,6 +209,8 @@ def _dashed_ref(word: str) -> Usage:
 
 def _check_arguments(verb: Verb, given: Sequence[str], *, has_command: bool) -> None:
     wanted = verb.arguments
+    if len(given) == 1 and len(wanted) > 1 and not wanted[0].required and wanted[1].required:
+        wanted = wanted[1:]
     for index, argument in enumerate(wanted):
         if index >= len(given) and argument.required:
             raise _missing(verb, argument)
@@ -283,6 +259,8 @@ def _too_many(verb: Verb, word: str) -> Usage:
         hint = _command_hint(verb)
     elif verb.name in {"undo", "redo"}:
         hint += f"   (one at a time; what there is: lastgood {verb.name} --list)"
+    elif verb.name == "list":
+        hint += f"\nwhen a path changed: lastgood log {quoted(word)}"
     elif verb.name == "save":
         hint = "put a message of several words in quotes"
     return Usage(f"`{verb.name}` does not know what to do with '{printable(word)}'", hint=hint)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import contextmanager
 
 from lastgood.cli.grammar import quoted
-from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, current, paths_of
+from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine
 from lastgood.cli.plans import (
     beside_lines,
     done_words,
@@ -20,6 +21,7 @@ from lastgood.cli.plans import (
     shortened_plan,
     unwritten_lines,
 )
+from lastgood.cli.references import current, paths_of
 from lastgood.cli.wording import ago, called, count
 from lastgood.errors import Conflict, Damaged, Unsafe, Usage
 from lastgood.ids import short
@@ -29,7 +31,7 @@ from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import TypedDict
 
     from lastgood.cli.grammar import Call
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from lastgood.literals import Favour, Scope
     from lastgood.model.checkpoint import Checkpoint, Ref
     from lastgood.model.operation import RestorePlan
-    from lastgood.model.report import RestoreReport
+    from lastgood.model.report import DiffReport, RestoreReport
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.restore import Restores
 
@@ -58,6 +60,9 @@ if TYPE_CHECKING:
 
 _SHOWN_FILES = 10
 _KEPT = "A guard checkpoint keeps all of it before anything is touched."
+# Of a plan at least so many paths are shown, and room is left for what is asked.
+_SHOWN_LEAST = 5
+_ASKING = 4
 _MEANS = frozenset({"yes", "plan", "dry-run"})
 
 
@@ -148,22 +153,36 @@ def _show(
 ) -> None:
     """Show what will be: first what a person changed, then what comes beside files (rules T1, P6)."""
     plan = preview.planned
-    drift = [] if preview.folder_made else _drift_lines(call, workspace)
-    for line in (*drift, *beside_lines(preview, target, call)):
-        console.warn(line)
+    drift, unknown = None, []
+    if not preview.folder_made:
+        try:
+            drift = workspace.diff(paths=paths_of(call, workspace), patch=False)
+        except Damaged as error:  # what is to come back may be whole
+            told = f"What changed since where you stand cannot be told: {printable(error.message)}"
+            unknown = [told, _KEPT]
+    lines = [*unknown, *_drift_lines(drift), *beside_lines(preview, target, call)]
     age = ago(target.manifest.created_at, now=time.time_ns())
-    console.warn(f"Restoring {called(target)}, made {age}: {plan_counts(plan)}.")
-    for line in shortened_plan(plan):
+    lines.append(f"Restoring {called(target)}, made {age}: {plan_counts(plan)}.")
+    room = console.rows() - len(lines) - _ASKING
+    # Back to where one stands, what happens to a path is plain from what changed in it.
+    plain = drift is not None and len(drift.files) <= _SHOWN_FILES and _is_back(drift, plan)
+    for line in (*lines, *(() if plain else shortened_plan(plan, most=max(_SHOWN_LEAST, room)))):
         console.warn(line)
 
 
-def _drift_lines(call: Call, workspace: Restores) -> list[str]:
+def _is_back(drift: DiffReport, plan: RestorePlan) -> bool:
+    """Tell whether a plan leads back to where one stands, in each path that changed since."""
+    touched = {step.path for step in plan.of("write", "delete", "chmod")}
+    return drift.from_ == plan.target and _paths(drift) == touched
+
+
+def _paths(drift: DiffReport) -> set[bytes]:
+    return {path for one in drift.files for path in (one.path, one.old_path) if path is not None}
+
+
+def _drift_lines(report: DiffReport | None) -> list[str]:
     """Return what changed of the call's paths since where the workspace stands: nothing has kept it yet."""
-    try:
-        report = workspace.diff(paths=paths_of(call, workspace), patch=False)
-    except Damaged as error:  # what is to come back may be whole
-        return [f"What changed since where you stand cannot be told: {printable(error.message)}", _KEPT]
-    if not report.files:
+    if report is None or not report.files:
         return []
     lines = [
         f"Changed since {short(report.from_ or '')}, where you stand: {count(len(report.files), 'file')}."
@@ -194,6 +213,7 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Rest
         return _aside(target, call, console, workspace=workspace)
     if not call.has("dry-run"):
         demand_means(call, console)
+    console.left = "nothing was changed"
     with ProgressLine(console, "planning"):
         plan = workspace.plan_restore(target.id, **_options(call, workspace))
         preview = workspace.preview(plan)
@@ -204,11 +224,30 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Rest
         return _planned(report, target, call, console)
     if not consented(preview, call, console, workspace=workspace, target=target):
         return DECLINED
-    with ProgressLine(console, "restoring"):
+    with telling_what_is_left(console, workspace), ProgressLine(console, "restoring"):
         report = workspace.apply(plan)
     if not console.answer(call.verb.name, report):
         _tell(report, target, call, console)
     return 0 if report.complete else OMISSIONS
+
+
+@contextmanager
+def telling_what_is_left(console: Console, workspace: Restores) -> Iterator[None]:
+    """Find out what a restore or an undo that is interrupted leaves, and what to type then."""
+    began = time.time_ns()
+    console.left = ""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if workspace.status().state == "interrupted":
+            console.left = "what it was changing is half done"
+            console.left_hint = "finish it: lastgood recover\nor take it back: lastgood recover --rollback"
+        elif any(one.at >= began for one in workspace.operations()[:1]):
+            console.left = "it was done already"
+            console.left_hint = "to take it back: lastgood undo"
+        else:
+            console.left = "nothing was changed"
+        raise
 
 
 def _options(call: Call, workspace: Restores) -> RestoreOptions:
@@ -231,12 +270,12 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
     if console.answer(call.verb.name, report):
         return code
     if plan.empty and not report.folder_made:
-        console.line(_nothing_words(report, target))
+        console.sentence(_nothing_words(report, target))
         console.lines((*plan_lines(plan), *not_held_lines(report)))
         console.lines(line for part in report.parts for line in part_lines(part))
         console.lines(unwritten_lines(report, call))
         return code
-    console.line(f"would restore {called(target)}: {plan_counts(plan)}")
+    console.sentence(f"would restore {called(target)}: {plan_counts(plan)}")
     console.lines((*plan_lines(plan), *beside_lines(report, target, call)))
     console.line(f"plan {plan.id}")
     console.note(f"Nothing changed. To do it: {_again(call, f'--plan {plan.id}')}")
@@ -268,15 +307,26 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Resto
             only=cast("tuple[Scope, ...]", call.texts("only")) or None,
         )
     if not console.answer(call.verb.name, report):
-        console.line(f"wrote {called(target)} to {printable(folder)}: {report_counts(report.outcomes)}")
+        console.sentence(f"wrote {called(target)} to {printable(folder)}: {report_counts(report.outcomes)}")
         for line in remarks(report.outcomes):
             console.warn(line)
     return 0 if report.complete else OMISSIONS
 
 
 def _tell(report: RestoreReport, target: Checkpoint, call: Call, console: Console) -> None:
-    console.line(done_words(report.outcomes, called(target)))
+    console.sentence(done_words(report.outcomes, called(target)))
     for line in (*remarks(report.outcomes), *beside_lines(report, target, call)):
         console.warn(line)
+    if report.folder_made and _is_lost():
+        console.warn(f"this shell is still in the folder that was deleted: cd {quoted(current())}")
     if report.operation is not None:
         console.line(f"take it back with: {call.command('undo')}")
+
+
+def _is_lost() -> bool:
+    """Tell whether the current folder is one that was deleted."""
+    try:
+        os.getcwd()
+    except OSError:
+        return True
+    return False

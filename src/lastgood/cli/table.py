@@ -72,6 +72,7 @@ FILES: tuple[Verb, ...] = (
         spellings=("create",),
         arguments=(Argument(name="MESSAGE", required=False),),
         options=(
+            Option(name="message", short="m", value="TEXT", says="the message, as git takes it"),
             Option(name="name", value="NAME", says="give it a name to find it by (kept for ever)"),
             Option(name="kind", value="K", choices=KINDS, says="say what occasion this is (default: manual)"),
             Option(name="meta", value="KEY=VALUE", form="pair", repeated=True, says="attach a note"),
@@ -143,7 +144,7 @@ FILES: tuple[Verb, ...] = (
     Verb(
         name="show",
         says="show what a checkpoint holds",
-        arguments=(REF,),
+        arguments=(Argument(name="REF", form="ref", required=False),),
         options=(
             Option(name="files", says="list every path"),
             Option(name="conversation", says="print the conversation, known secrets left out"),
@@ -160,13 +161,15 @@ FILES: tuple[Verb, ...] = (
         says="compare checkpoints, or one with the workspace",
         about=(
             "Without a REF: the checkpoint you stand at (@) against the workspace. With one: that\n"
-            "checkpoint against the workspace. With two: the first against the second.\n"
+            "checkpoint against the workspace. With two: the first against the second. Paths\n"
+            "come after them, or alone.\n"
             "`git apply` takes the patch; of binary files, and of those over 8 MiB, it\n"
             "only says that they differ."
         ),
         arguments=(
             Argument(name="A", form="ref", required=False),
             Argument(name="B", form="ref", required=False),
+            Argument(name="PATH", form="path", required=False, many=True),
         ),
         options=(
             Option(name="stat", says="lines added and removed per file"),
@@ -183,6 +186,7 @@ FILES: tuple[Verb, ...] = (
         paths=True,
         examples=(
             ("lastgood diff", "what has changed since the latest checkpoint"),
+            ("lastgood diff README.md", "in this file only"),
             ("lastgood diff @~1 @ -- src", "between the last two, in src only"),
         ),
         codes=(0, 3, 10, 11),
@@ -208,8 +212,14 @@ FILES: tuple[Verb, ...] = (
     Verb(
         name="cat",
         says="print a file as a checkpoint holds it",
-        about="Exactly its bytes; of a link, its target. On a terminal, control characters are escaped.",
-        arguments=(REF, Argument(name="PATH", form="held")),
+        about=(
+            "Exactly its bytes; of a link, its target. On a terminal, control characters are escaped.\n"
+            "Without a REF it is as where you stand (@), or as of the newest that holds it."
+        ),
+        arguments=(
+            Argument(name="REF", form="ref", required=False),
+            Argument(name="PATH", form="held"),
+        ),
         options=(PRIVATE,),
         examples=(
             ("lastgood cat @good src/app.py", "as it was when the check passed"),

@@ -215,6 +215,24 @@ def wrapped(text: str, limit: int | None) -> list[str]:
     return [*lines, line]
 
 
+def fitted(line: str, limit: int) -> list[str]:
+    """Return a line of prose as lines of at most so many columns; a command at its end stays whole, below it.
+
+    What is to be typed must not be broken: who copies it would run a part of it.
+    """
+    if width(line) <= limit:
+        return [line]
+    text = line.lstrip(" ")
+    indent = " " * (len(line) - len(text))
+    prose, mark, command = text.partition(": lastgood ")
+    if not mark:
+        return [indent + one for one in wrapped(text, limit - len(indent))]
+    return [
+        *(indent + one for one in wrapped(f"{prose}:", limit - len(indent))),
+        f"{indent}  {mark[2:]}{command}",
+    ]
+
+
 # --- Tables of text: columns as wide as their widest cell ---
 
 _GAP = "  "

@@ -368,7 +368,7 @@ def admit(
             hint="".join(f"{one.message}\n{one.hint}\n" for one in gone_below())
             + "name a project folder: -C DIR"
             "\nthose that have checkpoints, gone ones too: lastgood workspace list"
-            "\nor, if it is really meant: lastgood status --allow-root",
+            "\nor, if it is really meant: the same with --allow-root",
         )
 
 

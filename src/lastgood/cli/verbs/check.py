@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 
 from lastgood.cli import opening
-from lastgood.cli.opening import OMISSIONS, ProgressLine, looked_up, open_for
+from lastgood.cli.opening import OMISSIONS, ProgressLine, open_for
+from lastgood.cli.references import looked_up
 from lastgood.cli.wording import called
 from lastgood.paths import printable
 

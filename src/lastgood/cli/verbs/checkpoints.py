@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from lastgood.cli.opening import DECLINED, looked_up, open_for
+from lastgood.cli.opening import DECLINED, open_for
+from lastgood.cli.references import looked_up
 from lastgood.cli.restoring import agreed
 from lastgood.cli.wording import ago, called, count, moment
 from lastgood.ids import short

@@ -161,6 +161,9 @@ def _arguments(verb: Verb, typed: _Typed, current: str) -> Iterable[Candidate]:
     if place >= len(verb.arguments) and not (verb.arguments and verb.arguments[-1].many):
         return [("--", "what follows is the command")] if verb.command else []
     argument = verb.arguments[min(place, len(verb.arguments) - 1)]
+    takes_path = any(one.form in {"path", "held"} for one in verb.arguments)
+    if argument.form == "ref" and takes_path and current:  # a path may stand there alone
+        return [*_refs(typed), *_held(typed, current)]
     if argument.choices:
         return [(one, "") for one in argument.choices]
     offered: dict[str, Callable[[], Iterable[Candidate]]] = {
@@ -229,7 +232,7 @@ def _held(typed: _Typed, current: str) -> Iterator[Candidate]:
     ref = next(iter(typed.arguments), "@")
 
     def listed(workspace: Workspace) -> Iterable[tuple[bytes, bool]]:
-        from lastgood.cli.opening import path_of
+        from lastgood.cli.references import path_of
 
         place = path_of(folder or ".", typed.call(), workspace)
         try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lastgood.cli.opening import looked_up, number_option, open_group, path_of
+from lastgood.cli.opening import number_option, open_group
+from lastgood.cli.references import held_where, looked_up, path_of
 from lastgood.cli.verbs.show import print_bytes
 from lastgood.cli.wording import shortened, size, table, title
 from lastgood.workspace.opened import OpenWorkspace
@@ -59,8 +60,10 @@ def _lines(change: PathChange) -> str:
 def cat_verb(call: Call, console: Console) -> int:
     """Print one file of a checkpoint."""
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
-        checkpoint = looked_up(call.arguments[0], call, workspace)
-        path = path_of(call.arguments[1], call, workspace)
+        *given, typed = call.arguments
+        ref = given[0] if given else held_where(typed, call, workspace)
+        checkpoint = looked_up(ref, call, workspace)
+        path = path_of(typed, call, workspace)
         content = workspace.read(checkpoint.id, path, private=call.has("private"))
     if not console.json:
         print_bytes(content, console)

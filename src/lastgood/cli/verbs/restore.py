@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from lastgood.cli import opening
-from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, as_meant, looked_up, open_group
+from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.plans import part_lines, remarks, report_counts
-from lastgood.cli.restoring import check_options, restore
+from lastgood.cli.references import as_meant, looked_up
+from lastgood.cli.restoring import check_options, restore, telling_what_is_left
 from lastgood.cli.wording import called, count, moment, table
-from lastgood.errors import Usage
+from lastgood.errors import NotFound, Usage
 from lastgood.ids import short
 from lastgood.workspace.restore import Restores
 
@@ -38,9 +39,11 @@ def restore_verb(call: Call, console: Console) -> int:
         )
     check_options(call)
     with open_group(call, Restores, purpose="find") as workspace:
-        if ref is not None and console.can_ask and not call.has("yes"):
+        shown = call.has("dry-run") or (console.can_ask and not call.has("yes"))
+        if ref is not None and shown:
             call = as_meant(call, workspace)
             ref = call.argument(0)
+        console.left = "nothing was changed"
         if ref is None:  # who picks is shown what would happen, whatever was said before
             options = {name: given for name, given in call.options.items() if name != "yes"}
             call = call.replace(options=options)
@@ -98,6 +101,7 @@ def rewind_verb(call: Call, console: Console) -> int:
     check_options(call)
     picks = text is None and console.can_ask and not any(call.has(option) for option in _SETTLED)
     with open_group(call, Restores, purpose="find") as workspace:
+        console.left = "nothing was changed"
         target: Checkpoint | None = workspace.rewind_target(steps)
         if picks and target is not None:
             target = _picked(call, console, workspace, at=target.id)
@@ -118,9 +122,14 @@ def undo_verb(call: Call, console: Console) -> int:
     with open_group(call, Restores, purpose="find") as workspace:
         if call.has("list"):
             return _list(call, console, workspace=workspace)
-        with ProgressLine(console, verb):
+        with telling_what_is_left(console, workspace), ProgressLine(console, verb):
             act = workspace.undo if verb == "undo" else workspace.redo
-            report = act(force=call.has("force"), merge=call.has("merge"))
+            try:
+                report = act(force=call.has("force"), merge=call.has("merge"))
+            except NotFound:
+                if not workspace.operations():
+                    workspace.get("latest")  # which says why there is none
+                raise
         done = report.operation
         original = next((one for one in workspace.operations() if one.id == done.of), done)
     if not console.answer(verb, report):
@@ -137,7 +146,7 @@ def _tell(report: UndoReport, operation: Operation, call: Call, console: Console
         result = f"{what} {'back' if undoing else 'deleted'}"
     else:
         result = report_counts(report.outcomes)
-    console.line(f"{done} the {_named(operation)} of {moment(operation.at)}: {result}")
+    console.sentence(f"{done} the {_named(operation)} of {moment(operation.at)}: {result}")
     for line in (*remarks(report.outcomes), *(line for part in report.parts for line in part_lines(part))):
         console.warn(line)
     if effective:
@@ -182,5 +191,7 @@ def _named(operation: Operation, titles: Mapping[str, str] = {}) -> str:
     if operation.checkpoints:
         return f"{operation.type} of {count(len(operation.checkpoints), 'checkpoint')}"
     if operation.target is not None and operation.target.startswith("ckpt_"):
-        return f"{operation.type} of {titles.get(operation.target, short(operation.target))}"
+        from lastgood.undo import restore_words  # lazily: a restore does without
+
+        return restore_words(operation, source=titles.get(operation.target, short(operation.target)))
     return operation.type

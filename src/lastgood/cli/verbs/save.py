@@ -32,12 +32,15 @@ def save_verb(call: Call, console: Console) -> int:
     kind = cast("Kind", call.text("kind") or "manual")
     budget = opening.seconds_option(call, "budget")
     metadata = opening.pairs_option(call, "meta")
+    message = call.argument(0) or call.text("message") or ""
+    if call.text("message") not in {None, message}:
+        raise Usage("two messages are given", hint='write: lastgood save "MESSAGE"')
     # Rule S10: a check, made after the save here, says something about a moment, as a message does.
     judged = kind == "manual" and order is not None
     with open_group(call, OpenWorkspace, purpose="make") as workspace:
         with _Watched(console, workspace), ProgressLine(console, "saving"):
             report = workspace.save(
-                call.argument(0) or "",
+                message,
                 name=call.text("name"),
                 kind=kind,
                 metadata=metadata,
@@ -73,7 +76,7 @@ class _Watched:
     ) -> None:
         if kind is KeyboardInterrupt:
             since = self._workspace.list(since=self._began, limit=1, brief=True)
-            self._console.saved_nothing = not since
+            self._console.left = "" if since else "nothing was saved"
 
 
 def _order(call: Call) -> tuple[str, float | None] | None:

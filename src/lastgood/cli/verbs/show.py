@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from io import BytesIO
 
-from lastgood.cli.opening import OMISSIONS, ProgressLine, looked_up, open_group, paths_of
+from lastgood.cli.opening import OMISSIONS, ProgressLine, open_group
+from lastgood.cli.references import apart, looked_up, paths_of
 from lastgood.cli.wording import ago, changes, count, moment, size, table
 from lastgood.errors import NotFound, Usage
 from lastgood.paths import printable, to_text
@@ -124,7 +125,7 @@ def unmatched_line(one: Unmatched) -> str:
 def show_verb(call: Call, console: Console) -> int:
     """Show one checkpoint."""
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
-        checkpoint = looked_up(call.arguments[0], call, workspace)
+        checkpoint = looked_up("@" if call.argument(0) is None else call.arguments[0], call, workspace)
         entries = workspace.entries(checkpoint.id) if call.has("files") else None
         changed = _changed(workspace, checkpoint) if call.has("stat") else None
         spoken = workspace.conversation(checkpoint.id, redacted=True) if call.has("conversation") else None
@@ -266,6 +267,7 @@ def diff_verb(call: Call, console: Console) -> int:
     """Compare, and print a patch or a summary."""
     summary = call.has("stat") or call.has("name-status")
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
+        call = apart(call, workspace)
         before, after = _sides(call, workspace)
         paths = paths_of(call, workspace)
         with ProgressLine(console, "comparing"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from lastgood.cli.hints import hint_lines
@@ -49,9 +50,21 @@ def _looked(call: Call, console: Console) -> StatusReport:
 def _tell_next(report: StatusReport, call: Call, console: Console) -> None:
     """Say what to type next, to a person who typed no verb."""
     rows = []
-    if report.state in {"incomplete", "interrupted"}:
+    if report.state == "incomplete":
         rows.append(("recover", "go on with what was interrupted, or take it back"))
-    if report.at is None:
+    if report.state == "interrupted":
+        rows += [
+            ("recover", "finish the restore that was interrupted"),
+            ("recover --rollback", "take it back"),
+            ("list", "see the checkpoints"),
+        ]
+    elif report.at is not None and _is_gone(report):
+        rows += [
+            ("restore", "make the folder again: pick a checkpoint from a list"),
+            ("restore @", "make it again as it last was"),
+            ("list", "see the checkpoints"),
+        ]
+    elif report.at is None:
         rows.append(('save "before the agent"', "make the first checkpoint"))
     else:
         if report.drift is None or any((report.drift.added, report.drift.modified, report.drift.deleted)):
@@ -66,6 +79,10 @@ def _tell_next(report: StatusReport, call: Call, console: Console) -> None:
     typed = [(f"  {call.command(words)}", says) for words, says in (*rows, ("help", "all else"))]
     console.line()
     console.lines(pairs(typed, limit=console.columns()))
+
+
+def _is_gone(report: StatusReport) -> bool:
+    return not os.path.isdir(report.workspace)
 
 
 def _facts(report: StatusReport, call: Call, console: Console) -> list[tuple[str, str]]:
@@ -132,7 +149,7 @@ def _checkpoints(report: StatusReport, call: Call) -> str:
 def _drift(report: StatusReport, call: Call, console: Console) -> list[tuple[str, str]]:
     """Tell what changed since the checkpoint at which the workspace stands, the first paths by name."""
     if report.drift is None:
-        return [("since then", "not looked at")]
+        return [("since then", "the folder is gone" if _is_gone(report) else "not looked at")]
     facts = [("since then", changes(report.drift))]
     for one in report.changed:
         status = console.styled(f"{one.status:8}", _CHANGES.get(one.status, "yellow"))

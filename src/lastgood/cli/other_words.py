@@ -1,0 +1,206 @@
+"""Words that are none of ours: what other tools call what we do, answered with what to type here."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.cli.grammar import quoted
+from lastgood.cli.table import spellings
+from lastgood.errors import Usage
+from lastgood.paths import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_RESTORE = "to bring back a checkpoint, or a file of it: lastgood restore REF [PATH...]"
+_SAVE = "to make a checkpoint: lastgood save MESSAGE"
+_BACK = "to go back: lastgood restore   (there is a list to pick from; where you stand is @)"
+_LIST = "the checkpoints: lastgood list"
+_LOG = "when a file changed: lastgood log PATH"
+_UNDO = "to take back the last restore: lastgood undo"
+_STATUS = "where things stand: lastgood status"
+_DONE = "what was done and can be taken back: lastgood undo --list"
+_TIDY = "the store is tidied by itself; to do it now: lastgood maintain"
+_GITS = "that is git's own affair; branches and commits are never changed"
+_AWAY = "to take checkpoints elsewhere: lastgood export FILE"
+_ASIDE = "to write a checkpoint into another folder: lastgood restore REF --to DIR"
+_FILES = "what a checkpoint holds: lastgood show REF --files"
+_DELETE = "to delete checkpoints: lastgood delete REF"
+_RUN = "to have checkpoints made around a command: lastgood run -- COMMAND"
+_HELP = "all verbs: lastgood help"
+
+_ANSWERS = {
+    # git
+    "add": f"nothing has to be added; {_SAVE}",
+    "bisect": f"{_LIST}\nto try one: lastgood check REF -- COMMAND",
+    "blame": _LOG,
+    "branch": f"{_GITS}\nto name a checkpoint: lastgood name REF NAME",
+    "checkout": _RESTORE,
+    "cherry-pick": "to bring back some paths: lastgood restore REF PATH...",
+    "clone": _ASIDE,
+    "commit": _SAVE,
+    "gc": _TIDY,
+    "grep": f"{_FILES}\n{_LOG}",
+    "init": "nothing has to be set up; to make the first checkpoint: lastgood save",
+    "merge": "to keep what changed since: lastgood restore REF --merge",
+    "mv": "to name a checkpoint: lastgood name REF NAME",
+    "pull": "to take in an export: lastgood import FILE",
+    "push": _AWAY,
+    "rebase": _GITS,
+    "reflog": f"{_DONE}\n{_LIST}",
+    "remote": _AWAY,
+    "reset": _RESTORE,
+    "revert": f"{_RESTORE}\n{_UNDO}",
+    "rm": _DELETE,
+    "st": _STATUS,
+    "stash": "to keep what is there: lastgood save\nto go back to it later: lastgood restore REF",
+    "switch": _RESTORE,
+    "tag": "to name a checkpoint: lastgood name REF NAME",
+    "version": "lastgood --version",
+    # restic, Borg
+    "backup": _SAVE,
+    "copy": _ASIDE,
+    "dump": "a file as a checkpoint holds it: lastgood cat REF PATH",
+    "extract": _ASIDE,
+    "find": _LOG,
+    "forget": f"{_DELETE}\nall of a folder: lastgood workspace forget PATH",
+    "info": f"{_STATUS}\none checkpoint: lastgood show REF",
+    "mount": _ASIDE,
+    "snapshot": f"{_SAVE}\n{_LIST}",
+    "snapshots": _LIST,
+    "stats": "sessions, tasks, sizes: lastgood report",
+    "unlock": "nothing stays locked; what was interrupted: lastgood recover",
+    # jj
+    "abandon": _DELETE,
+    "describe": "to name a checkpoint: lastgood name REF NAME",
+    "edit": _RESTORE,
+    "evolog": _LIST,
+    "file": f"{_FILES}\na file of one: lastgood cat REF PATH",
+    "new": _SAVE,
+    "op": f"{_DONE}\n{_UNDO}",
+    "squash": "nothing has to be joined: lastgood prune keeps to the limits",
+    # a person at a keyboard
+    "back": f"{_BACK}\nto before the last turn: lastgood rewind",
+    "del": _DELETE,
+    "dir": f"{_LIST}\n{_FILES}",
+    "goto": _BACK,
+    "history": f"{_LIST}\n{_LOG}",
+    "load": _BACK,
+    "open": _BACK,
+    "remove": _DELETE,
+    "rename": "to name a checkpoint: lastgood name REF NAME",
+    "repair": "to mend the store: lastgood verify --repair\nwhat was interrupted: lastgood recover",
+    "rescue": f"{_BACK}\nafter a crash: lastgood recover",
+    "return": _BACK,
+    "search": f"{_LIST}\n{_LOG}",
+    "start": f"{_RUN}\nto say that work begins: lastgood session start --goal TEXT",
+    "stop": "to say that work is over: lastgood session end",
+    "view": "what a checkpoint holds: lastgood show REF",
+    # asking for help
+    "?": _HELP,
+    "/?": _HELP,
+    "/h": _HELP,
+    "/help": _HELP,
+    "man": "the manual page: lastgood help --man",
+    "usage": _HELP,
+}
+_GOING_BACK = frozenset({"checkout", "edit", "reset", "revert", "switch"})
+
+
+def unknown_verb(word: str, after: Sequence[str] = ()) -> Usage:
+    """Return what is said of a word that is no verb, with what to type for what it and its words mean."""
+    return Usage(f"unknown verb '{printable(word)}'", hint=answer(word, after) or _nearest(word))
+
+
+def answer(word: str, after: Sequence[str] = ()) -> str | None:
+    """Return what to type for what another tool calls so, None if none is known."""
+    if word in _ANSWERS:
+        return _exact(word, after) or _ANSWERS[word]
+    if word.startswith(("ckpt_", "@")):
+        return (
+            f"what it holds: lastgood show {quoted(word)}\nto go back to it: lastgood restore {quoted(word)}"
+        )
+    if "/" in word or os.path.lexists(word):
+        return (
+            f"to bring it back: lastgood restore {quoted(word)}\nwhen it changed: lastgood log {quoted(word)}"
+        )
+    return None
+
+
+def _exact(word: str, after: Sequence[str]) -> str | None:
+    """Return the whole command for what was typed, where it has one."""
+    plain = [one for one in after if not one.startswith("-")]
+    command = None
+    if word in _GOING_BACK and plain:
+        ref = _as_ref(plain[0])
+        if ref is not None or "--" in after or all(os.path.lexists(one) for one in plain):
+            command = f"restore {' '.join(map(quoted, [ref or plain[0], *plain[1:]]))}"
+    elif word == "reset" and "--hard" in after:
+        command = "restore @"
+    elif word == "commit" and plain:
+        command = f"save {quoted(plain[-1])}"
+    elif word == "op" and plain == ["log"]:
+        command = "undo --list"
+    if command is not None:
+        return f"write: lastgood {command}"
+    return f"{_BACK}\n{_UNDO}" if word == "stash" and plain in (["pop"], ["apply"]) else None
+
+
+def _as_ref(word: str) -> str | None:
+    from lastgood.view import meant_by
+
+    return meant_by(word) if word.startswith("HEAD") else word if word.startswith(("@", "ckpt_")) else None
+
+
+def _nearest(word: str) -> str:
+    from lastgood.suggestions import nearest
+
+    close = nearest(word, [name for name, verb in spellings().items() if not verb.hidden])
+    if close:
+        return "did you mean " + " or ".join(f"`lastgood {name}`" for name in close) + "?"
+    return "see all verbs: lastgood help"
+
+
+# --- Options of other tools ---
+
+_WHOLE = "all files come back of themselves: lastgood restore @"
+_ASKED = "to be asked nothing: --yes"
+_TIME = "a time is a REF: lastgood restore @{1h}"
+_PATCH = "what changed then: lastgood diff --previous REF PATH"
+_OPTIONS = {
+    ("restore", "-f"): _ASKED,
+    ("restore", "--all"): _WHOLE,
+    ("restore", "--hard"): _WHOLE,
+    ("restore", "--staged"): "the index comes back with HEAD: lastgood restore REF --git",
+    ("restore", "--target"): _ASIDE,
+    ("restore", "--time"): _TIME,
+    ("restore", "--date"): _TIME,
+    ("restore", "--at"): _TIME,
+    ("restore", "-p"): "some paths of it: lastgood restore REF PATH...",
+    ("restore", "--patch"): "some paths of it: lastgood restore REF PATH...",
+    ("log", "-p"): _PATCH,
+    ("log", "--patch"): _PATCH,
+    ("undo", "-n"): _DONE,
+    ("undo", "--dry-run"): _DONE,
+    ("undo", "-y"): "undo asks nothing; a guard keeps what it replaces",
+    ("undo", "--yes"): "undo asks nothing; a guard keeps what it replaces",
+    ("redo", "--dry-run"): "what can be done again: lastgood redo --list",
+    ("", "-v"): "lastgood --version",
+    ("", "-?"): _HELP,
+}
+
+
+def answer_option(verb: str, word: str, after: Sequence[str]) -> str | None:
+    """Return what to type for an option of another tool (as typed, with its value), None if none is known."""
+    option, _, value = word.partition("=")
+    if word[1:].isascii() and word[1:].isdigit():
+        number = word[1:]
+        if verb in {"list", "log"}:
+            return f"write: lastgood {verb} -n {number}" + (" PATH" if verb == "log" else "")
+        if verb in {"restore", "show", "diff", "cat"}:
+            return f"that many before where you stand: lastgood {verb} @~{number}"
+    if verb == "restore" and option in {"--source", "-s"}:
+        ref = value or next(iter(after), "REF")
+        return f"the REF comes first: lastgood restore {quoted(ref)} PATH..."
+    return _OPTIONS.get((verb, option))

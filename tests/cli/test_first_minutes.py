@@ -1,0 +1,133 @@
+"""The first minutes: what a newcomer is told fits on the screen, can be typed, and is the right thing."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lastgood.cli.main import main
+from lastgood.cli.wording import fitted, width
+from tools.command import COMMAND, Command
+from tools.terminal import Terminal
+
+CTRL_C = "\x03"
+
+
+def test_prose_is_broken_between_words_and_commands_stay_whole() -> None:
+    command = "lastgood --store /a/long/path/to/a/store workspace list"
+    assert fitted(f"  those that have checkpoints: {command}", 40) == [
+        "  those that have checkpoints:",
+        f"    {command}",
+    ]
+    assert fitted("one two three four", 9) == ["one two", "three", "four"]
+    assert fitted("short", 9) == ["short"]
+
+
+@pytest.mark.parametrize(("said", "columns"), [(None, 80), ("60", 60), ("nonsense", 80)])
+def test_help_that_goes_elsewhere_keeps_within_80_columns_or_those_that_are_said(
+    said: str | None, columns: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if said is not None:
+        monkeypatch.setenv("COLUMNS", said)
+    for words in ([], ["restore"], ["exit-codes"]):
+        assert main(["help", *words]) == 0
+        lines = capfd.readouterr().out.splitlines()
+        assert [line for line in lines if width(line) > columns and " " in line.strip()] == []
+
+
+def test_the_question_of_a_restore_fits_on_the_screen(kept: Command) -> None:
+    """T1: what a person changed is at the top of it."""
+    for number in range(30):
+        (kept.project / f"added{number:02}.txt").write_text("mine\n", encoding="utf-8")
+    shown = kept.terminal("restore", "one", answers="n\n", expect=130).out.replace("\r", "")
+    before = shown.partition("Go ahead?")[0].splitlines()
+    assert before[0].startswith("Changed since")
+    assert len(before) < 24
+    assert "more (all of them: --dry-run)" in shown
+
+
+def test_what_a_restore_takes_back_is_named_once(kept: Command) -> None:
+    (kept.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
+    shown = kept.terminal("restore", "@", answers="n\n", expect=130).out
+    assert shown.count("a.txt") == 1
+
+
+def test_an_undo_says_which_restore_it_is_about(kept: Command) -> None:
+    """T8."""
+    (kept.project / "src" / "b.py").write_text("wrecked\n", encoding="utf-8")
+    kept("restore", "@", "src", "--yes")
+    assert "restore of src/b.py from ckpt_" in kept("undo", "--list").out
+    (kept.project / "src" / "b.py").write_text("mine\n", encoding="utf-8")
+    refused = kept("undo", expect=13).err
+    assert "undo is about the restore of src/b.py from ckpt_" in refused
+    assert "took back the restore of src/b.py from ckpt_" in kept("undo", "--force").out
+
+
+def test_ctrl_c_before_a_restore_says_that_nothing_was_changed(kept: Command) -> None:
+    (kept.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
+    for words, prompt in ((("restore",), "arrows move"), (("restore", "@"), "Go ahead?")):
+        with Terminal(
+            [sys.executable, COMMAND, *words],
+            cwd=kept.project,
+            environment=kept.environment | {"TERM": "xterm-256color"},
+        ) as terminal:
+            terminal.until(prompt)
+            terminal.type(CTRL_C)
+            assert terminal.end() == 130
+            assert any("interrupted; nothing was changed" in line for line in terminal.shown)
+
+
+def test_a_path_in_a_project_that_is_gone_names_the_project(kept: Command) -> None:
+    """T12a: typed in the folder above."""
+    above, name = kept.project.parent, kept.project.name
+    shutil.rmtree(kept.project)
+    for words in (("restore", f"{name}/a.txt", "--yes"), ("diff", f"{name}/a.txt"), ("undo",)):
+        refused = kept(*words, cwd=above, expect=None)
+        assert refused.code == 10
+        assert f"lastgood -C {kept.project} restore @" in refused.err
+
+
+def test_lastgood_alone_where_a_project_is_gone_proposes_to_make_it_again(kept: Command) -> None:
+    """T12a."""
+    shutil.rmtree(kept.project)
+    with Terminal(
+        [sys.executable, COMMAND, "-C", str(kept.project)],
+        cwd=kept.store,
+        environment=kept.environment | {"TERM": "xterm-256color"},
+    ) as terminal:
+        assert terminal.end() == 0
+        lines = terminal.everything
+    assert any("the folder is gone" in line for line in lines)
+    assert not any(" save MESSAGE" in line or " diff " in line for line in lines)
+
+
+def test_who_stands_in_a_deleted_folder_is_told_to_go_into_the_new_one(kept: Command) -> None:
+    """T12a."""
+    program = (
+        "import os, shutil, subprocess, sys\n"
+        "shutil.rmtree(os.getcwd())\n"
+        "sys.exit(subprocess.call([sys.executable, *sys.argv[1:]]))\n"
+    )
+    kept.environment["PWD"] = str(kept.project)
+    done = subprocess.run(
+        [sys.executable, "-c", program, COMMAND, "restore", "@", "--yes"],
+        cwd=kept.project,
+        env=kept.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"cd {kept.project}" in done.stderr
+    assert (kept.project / "a.txt").exists()
+
+
+def test_a_refused_folder_is_told_of_for_whatever_was_typed(kept: Command) -> None:
+    """S11."""
+    refused = kept("save", cwd=Path("/"), expect=15).err
+    assert "the same with --allow-root" in refused
+    assert "lastgood status --allow-root" not in refused

@@ -1,0 +1,112 @@
+"""What is typed by those who know git, restic, jj or only a keyboard is answered with ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lastgood.cli.main import main
+from lastgood.cli.reader import read
+from lastgood.cli.table import spellings
+from lastgood.errors import Usage
+from lastgood.view import meant_by
+
+
+def hint(*words: str) -> str:
+    with pytest.raises(Usage) as caught:
+        read(words)
+    return caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        ("checkout -- gone.txt", "write: lastgood restore gone.txt"),
+        ("checkout HEAD~1 gone.txt", "write: lastgood restore @~1 gone.txt"),
+        ("reset --hard", "write: lastgood restore @"),
+        ("reset --hard HEAD~2", "write: lastgood restore @~2"),
+        ("commit -am fixed", "write: lastgood save fixed"),
+        ("stash pop", "lastgood restore"),
+        ("op log", "write: lastgood undo --list"),
+        ("reflog", "lastgood undo --list"),
+        ("blame a.txt", "lastgood log PATH"),
+        ("find a.txt", "lastgood log PATH"),
+        ("dump @ a.txt", "lastgood cat REF PATH"),
+        ("mount /mnt", "lastgood restore REF --to DIR"),
+        ("st", "lastgood status"),
+        ("rm ckpt_0123", "lastgood delete REF"),
+        ("gc", "lastgood maintain"),
+        ("back", "lastgood rewind"),
+        ("dir", "lastgood list"),
+        ("/?", "lastgood help"),
+        ("?", "lastgood help"),
+        ("-v", "lastgood --version"),
+        ("ckpt_0123abcd", "lastgood restore ckpt_0123abcd"),
+        ("@~1", "lastgood show @~1"),
+        ("src/app.py", "lastgood restore src/app.py"),
+        ("list -5", "lastgood list -n 5"),
+        ("log -5", "lastgood log -n 5 PATH"),
+        ("restore -2", "lastgood restore @~2"),
+        ("restore --source=@~1 a.txt", "lastgood restore @~1 PATH..."),
+        ("restore -f @", "--yes"),
+        ("restore --hard @", "lastgood restore @"),
+        ("undo --dry-run", "lastgood undo --list"),
+        ("log -p a.txt", "lastgood diff --previous REF PATH"),
+    ],
+)
+def test_words_of_other_tools_are_answered_with_what_to_type(typed: str, ours: str) -> None:
+    assert ours in hint(*typed.split())
+
+
+def test_a_file_that_is_there_is_no_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "README").touch()
+    assert "lastgood restore README" in hint("README")
+    assert hint("checkout", "README") == "write: lastgood restore README"
+
+
+def test_a_word_that_is_near_none_of_ours_is_not_guessed_at() -> None:
+    assert hint("zzzz") == "see all verbs: lastgood help"
+    assert hint("fork") == "see all verbs: lastgood help"
+
+
+def test_every_answer_names_verbs_that_there_are() -> None:
+    from lastgood.cli import other_words
+
+    said = "\n".join([*other_words._ANSWERS.values(), *other_words._OPTIONS.values()])
+    named = {line.split("lastgood ")[1].split()[0] for line in said.splitlines() if "lastgood " in line}
+    assert named - set(spellings()) == {"--version"}
+    assert not set(other_words._ANSWERS) & set(spellings())
+
+
+def test_help_on_the_verb_of_another_tool_is_help_too(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "stash"]) == 2
+    assert "lastgood save" in capfd.readouterr().err
+
+
+def test_a_message_may_be_given_as_git_takes_it() -> None:
+    call = read(["save", "-m", "before the agent"])
+    assert call is not None
+    assert call.text("message") == "before the agent"
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        ("HEAD", "@"),
+        ("HEAD~2", "@~2"),
+        ("HEAD^^", "@~2"),
+        ("HEAD@{1}", "@~1"),
+        ("@{1}", "@~1"),
+        ("@^", "@~1"),
+        ("latest~1", "@~1"),
+        ("last", "latest"),
+        ("previous", "@~1"),
+        ("good", "@good"),
+        ("header", None),
+        ("@{x}", None),
+    ],
+)
+def test_what_git_calls_a_commit_has_a_ref_of_ours(typed: str, ours: str | None) -> None:
+    assert meant_by(typed) == ours

@@ -1,0 +1,77 @@
+"""Paths where a REF may stand: what is meant is done where only that can be meant."""
+
+from __future__ import annotations
+
+from tools.command import Command
+
+
+def test_a_diff_takes_paths_after_its_refs_or_without_any(kept: Command) -> None:
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    for words, same in (
+        (("a.txt", "src"), ("@", "--", "a.txt", "src")),
+        (("one", "a.txt"), ("one", "--", "a.txt")),
+        (("one", "two", "a.txt", "--", "src"), ("one", "two", "--", "a.txt", "src")),
+    ):
+        shown = kept("diff", *words).out
+        assert shown
+        assert shown == kept("diff", *same).out
+
+
+def test_a_diff_of_a_path_that_is_gone_is_from_the_newest_that_holds_it(kept: Command) -> None:
+    (kept.project / "new.txt").unlink()
+    kept("save", "without it")
+    (kept.project / "new.txt").write_text("other\n", encoding="utf-8")
+    done = kept("diff", "new.txt")
+    assert "-new\n+other\n" in done.out
+    assert "the newest with it" in done.err
+
+
+def test_a_diff_of_what_is_neither_a_ref_nor_a_path_is_refused(kept: Command) -> None:
+    assert "no checkpoint 'nosuch'" in kept("diff", "@", "nosuch", expect=10).err
+
+
+def test_a_name_comes_before_a_path_and_the_path_is_told_of(kept: Command) -> None:
+    kept("name", "@", "src")
+    assert "lastgood diff @ -- src" in kept("diff", "src").err
+
+
+def test_cat_of_a_path_alone_is_as_of_where_one_stands(kept: Command) -> None:
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    assert kept("cat", "a.txt").out == "second\n"
+    (kept.project / "new.txt").unlink()
+    kept("save", "without it")
+    assert kept("cat", "new.txt").out == "new\n"
+
+
+def test_cat_of_a_ref_alone_wants_the_path(kept: Command) -> None:
+    assert "write: lastgood cat @~1 PATH" in kept("cat", "@~1", expect=2).err
+
+
+def test_show_without_a_ref_is_of_where_one_stands(kept: Command) -> None:
+    assert kept("show", "--json").json == kept("show", "@", "--json").json
+
+
+def test_a_dry_run_of_a_path_alone_is_of_where_one_stands(kept: Command) -> None:
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    assert "  change  a.txt\n" in kept("restore", "a.txt", "--dry-run").out
+
+
+def test_a_program_is_told_the_right_form_of_a_restore(kept: Command) -> None:
+    """T1: a name that is there tomorrow would make the same words mean all files."""
+    hint = "lastgood restore @ -- a.txt"
+    assert hint in kept("restore", "a.txt", "--yes", expect=2).err
+
+
+def test_a_path_before_its_ref_is_answered_with_the_right_form(kept: Command) -> None:
+    for words, form, code in (
+        (("restore", "a.txt", "@~1", "--yes"), "lastgood restore @~1 -- a.txt", 2),
+        (("restore", "a.txt@{1h}", "--yes"), "lastgood restore @{1h} -- a.txt", 10),
+        (("cat", "a.txt", "@~1"), "lastgood cat @~1 a.txt", 2),
+        (("cat", "@~1:a.txt"), "lastgood cat @~1 a.txt", 10),
+        (("show", "@~1:a.txt"), "lastgood cat @~1 a.txt", 12),
+    ):
+        assert form in kept(*words, expect=code).err, words
+
+
+def test_the_path_of_a_log_may_be_given_to_list(kept: Command) -> None:
+    assert "lastgood log a.txt" in kept("list", "a.txt", expect=2).err
