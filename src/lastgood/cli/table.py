@@ -117,7 +117,7 @@ FILES: tuple[Verb, ...] = (
         ),
         examples=(
             ("lastgood watch", "in a terminal of its own"),
-            ("lastgood watch --rest 30s &", "beside other work, seldom"),
+            ("lastgood watch --rest 30s", "the same, more seldom"),
         ),
         codes=(0, 10, 14, 17),
     ),
