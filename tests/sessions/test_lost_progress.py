@@ -161,10 +161,10 @@ def test_recover_tells_where_work_that_ended_stood(workspace: Workspace, lastgoo
 # --- Rows of the progress in force ---
 
 
-def drop_row(workspace: Workspace, number: int = 1) -> None:
-    """Delete a part of the tasks in force, and be a process that has seen no list."""
+def drop_row(workspace: Workspace, number: int = 1, *, of: str = "tasks") -> None:
+    """Delete a part of a list in force, and be a process that has seen no list."""
     with closing(sqlite3.connect(f"{workspace.store}/catalogue.sqlite3")) as connection, connection:
-        like = f"%/tasks/{number:05}"
+        like = f"%/{of}/{number:05}"
         assert connection.execute("DELETE FROM progress WHERE id LIKE ?", (like,)).rowcount == 1
     long_list.forget()
 
@@ -214,6 +214,59 @@ def test_what_is_left_of_the_tasks_is_kept_and_counted(workspace: Workspace) -> 
     assert [line for line in report.repaired if line.endswith("40 tasks: 24 are left")]
     assert tuple(workspace.progress().tasks) == (*wanted[:16], *wanted[32:])
     assert workspace.verify().ok
+
+
+def test_rows_of_both_lists_are_written_again_together(workspace: Workspace) -> None:
+    """K4, P8a: mending one takes nothing from the other."""
+    for number in range(20):
+        workspace.task_skip(f"T{number:02}")
+        workspace.feature_start(f"F{number:02}")
+        workspace.feature_done(f"F{number:02}")
+    found = workspace.progress()
+    wanted = tuple(found.tasks), tuple(found.features.completed)
+    workspace.save("all")
+    drop_row(workspace)
+    drop_row(workspace, of="completed")
+
+    report = workspace.verify(repair=True)
+    long_list.forget()
+
+    again = workspace.progress()
+    assert (tuple(again.tasks), tuple(again.features.completed)) == wanted
+    assert len([line for line in report.repaired if line.endswith("written again")]) == 2
+
+
+def test_the_catalogue_and_a_checkpoint_make_up_for_each_other(workspace: Workspace) -> None:
+    """K4, P8a: of one list each has lost another part."""
+    wanted = skipped(workspace, tasks=20)
+    made = workspace.save("all").checkpoint
+    drop_row(workspace, 0)
+    hurt(Path(workspace.store), made.commit, "progress/tasks/0000/01")
+
+    report = workspace.verify(repair=True)
+    long_list.forget()
+
+    assert report.damaged == ()
+    assert tuple(workspace.progress().tasks) == wanted
+    assert tuple(workspace.get(made.id).manifest.progress.tasks) == wanted
+
+
+def test_tasks_of_a_later_moment_than_their_record_are_kept_and_told(workspace: Workspace) -> None:
+    """K4: the record was altered, so that it is as a backup has it; its parts are sound."""
+    skipped(workspace)
+    writers(workspace._context).catalogue.back_up()
+    workspace.task_start("T20")
+    workspace.task_done("T20")
+    wanted = tuple(workspace.progress().tasks)
+    with closing(sqlite3.connect(f"{workspace.store}/catalogue.sqlite3")) as connection, connection:
+        connection.execute("UPDATE progress SET payload = payload || ' ' WHERE NOT instr(id, '/')")
+    long_list.forget()
+
+    report = workspace.verify(repair=True)
+    long_list.forget()
+
+    assert [line for line in report.repaired if line.endswith("40 are kept, not all of one moment")]
+    assert tuple(workspace.progress().tasks) == wanted
 
 
 def test_a_program_that_knows_the_tasks_writes_a_lost_row_again(workspace: Workspace) -> None:

@@ -486,21 +486,40 @@ def mend_lists(
 
     ``backed_up`` are the rows of parts that a backup has, by id.
     """
-    done = []
+    by_key: dict[str, list[TornList]] = {}
     for torn in torn_lists(connection):
-        found = _progress(connection, torn.key)[0]  # of a torn list what is left
-        row = connection.execute(_PROGRESS, (torn.key,)).fetchone()
-        said = lists_in_parts(decode_progress(rows.unpack_record(row[0])))[torn.name]
+        by_key.setdefault(torn.key, []).append(torn)
+    return [
+        line
+        for key, lists in by_key.items()
+        for line in _mend_record(connection, key, lists, backed_up=backed_up, objects=objects)
+    ]
+
+
+def _mend_record(
+    connection: sqlite3.Connection,
+    key: str,
+    lists: Sequence[TornList],
+    *,
+    backed_up: Mapping[str, object],
+    objects: Callable[[], PartReader] | None,
+) -> list[str]:
+    """Write a record's torn lists again, all at once: what is written is what its next reader knows."""
+    found = _progress(connection, key)[0]  # of a torn list what is left
+    row = connection.execute(_PROGRESS, (key,)).fetchone()
+    wanted = lists_in_parts(decode_progress(rows.unpack_record(row[0])))
+    done = []
+    for torn in lists:
+        said = wanted[torn.name]
         again = _from_objects(said, objects) or _from_backup(connection, torn, said, backed_up)
         if again is not None and torn.name == TASKS:
             found = found.replace(tasks=again)
         elif again is not None:
             found = found.replace(features=found.features.replace(completed=again))
-        put_progress(connection, torn.key, found, workspace_key=torn.workspace_key)
-        left = found.tasks if torn.name == TASKS else found.features.completed
-        is_whole = len(left) == torn.size
-        kept = "written again" if is_whole else f"{len(left)} are left"
-        done.append(f"{torn}: {kept}")
+        left = len(found.tasks if torn.name == TASKS else found.features.completed)
+        part = f"{left} are left" if left < torn.size else f"{left} are kept, not all of one moment"
+        done.append(f"{torn}: {'written again' if again is not None else part}")
+    put_progress(connection, key, found, workspace_key=lists[0].workspace_key)
     return done
 
 

@@ -174,7 +174,7 @@ def repair(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
     return tuple(done)
 
 
-def store_parts(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
+def _store_parts(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
     """Store lost lists of progress again, or parts of them, that are known by other records (rule P8a)."""
     context, engine = upkeep.context, upkeep.engine
     with context.locks.share_store(wait=context.wait):
@@ -326,10 +326,18 @@ def readopt(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
     with context.locks.share_store(wait=context.wait):  # or a sweep could free what a row is written for
         upkeep.engine.refresh()
         adopted = [_adopt(upkeep, manifest, commit) for manifest, commit in _strangers(context)]
-    return (
-        *(f"{one.id} recovered" for one in adopted if one is not None),
-        *upkeep.catalogue.mend(),
-    )
+    return tuple(f"{one.id} recovered" for one in adopted if one is not None)
+
+
+def mend_catalogue(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
+    """Mend what is altered in the catalogue or lost of it, and the lists of checkpoints by what it knows.
+
+    First the lists: it gives up parts of one that cannot be made whole again.
+    """
+    stored = _store_parts(upkeep)
+    with upkeep.context.locks.share_store(wait=upkeep.context.wait):
+        mended = tuple(upkeep.catalogue.mend())
+    return (*stored, *mended, *(_store_parts(upkeep) if mended else ()))
 
 
 def find_place(upkeep: MaintenanceTransaction) -> tuple[str, ...]:

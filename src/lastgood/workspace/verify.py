@@ -109,7 +109,7 @@ def repair(context: Context) -> tuple[str, ...]:
             *mend(context),
             *proving.repair(maintenance),
             *proving.readopt(maintenance),
-            *proving.store_parts(maintenance),
+            *proving.mend_catalogue(maintenance),
             *proving.find_place(maintenance),
             *maintenance.catalogue.mend_copies(),
             *maintenance.ledgers.repair(),
