@@ -37,6 +37,13 @@ def test_hints_keep_the_folder_and_the_store_as_given(kept: Command) -> None:
     assert f"lastgood {' '.join(place)} list" in document["error"]["hint"]
 
 
+def test_a_note_that_is_called_hint_is_told_as_it_was_given(kept: Command) -> None:
+    """K4: it is its author's, whatever command it names."""
+    said = {"hint": "try lastgood list first"}
+    done = kept("-C", str(kept.project), "save", "one", "--meta", f"hint={said['hint']}", "--json")
+    assert done.json["checkpoint"]["metadata"] == said
+
+
 @pytest.mark.parametrize("place", ["plain", "with space", "it's", 'say "so"', 'it\'s "so"', "a\nb'c"])
 def test_hints_keep_the_store_beside_a_folder_of_any_name(place: str) -> None:
     call = read(["--store", "s t", "-C", place, "list"])

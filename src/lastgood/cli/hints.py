@@ -33,11 +33,13 @@ def completed(text: str, call: Call | None) -> str:
 
 
 def completed_within(said: object, call: Call) -> object:
-    """Return what a program is told with each hint in it completed."""
+    """Return what a program is told with each hint in it completed; notes are their author's."""
     if isinstance(said, dict):
         return {
             key: completed(value, call)
             if key == "hint" and isinstance(value, str)
+            else value
+            if key == "metadata"
             else completed_within(value, call)
             for key, value in said.items()
         }
