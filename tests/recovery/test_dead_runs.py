@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 import lastgood
+from lastgood.catalogue.database import prepare, reseal
 from lastgood.errors import Ambiguous, Busy, Conflict, LastgoodError, NotFound, Usage
 from lastgood.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
@@ -623,6 +625,32 @@ def test_a_rollback_without_a_target_names_what_is_damaged(
     assert caught.value.details == {"passed_over": hit}
     assert "damaged" in caught.value.message
     assert "verify --repair" in caught.value.hint
+
+
+@pytest.mark.damages
+def test_a_rollback_along_a_history_that_leads_back_to_itself_ends(
+    workspace: Workspace, project: Path, store: Path, died: Died
+) -> None:
+    """P7b: as imports may have brought it, out of order and in part."""
+
+    def work(session: OpenSession[Workspace]) -> None:
+        for number in range(3):
+            (project / "a").write_text(f"{number}")
+            session.workspace.save("turn", kind="turn")
+
+    died(work)
+    made = workspace.list()
+    for one in made:
+        lose(store, f"{one.commit}:workspace")
+    workspace.verify()
+    workspace.close()
+    with closing(sqlite3.connect(store / "catalogue.sqlite3", isolation_level=None)) as connection:
+        prepare(connection)
+        connection.execute("UPDATE checkpoint SET previous = ? WHERE id = ?", (made[0].id, made[-1].id))
+        reseal(connection, "checkpoint", made[-1].id)
+
+    with lastgood.open(project, store=store) as again, pytest.raises(NotFound):
+        again.recover(choice="continue", roll_back=True)
 
 
 def test_many_unknown_effects_are_told_in_a_few_lines(

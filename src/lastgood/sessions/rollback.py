@@ -137,10 +137,13 @@ def _nearest_ground(context: Context, key: str, *, start: str) -> Checkpoint | N
 
 def _line(context: Context, key: str, *, start: str | None = None) -> Iterator[CheckpointFacts]:
     """Yield the checkpoints from where a workspace stands, or from one of them, back along its history."""
-    found = context.catalogue.history(key, start=start, limit=_PAGE)
+    seen: set[str] = set()  # it leads back to itself by damage, or as imports brought it
+    found = list(context.catalogue.history(key, start=start, limit=_PAGE))
     while found:
         yield from found
-        found = context.catalogue.history(key, start=found[-1].id, limit=_PAGE + 1)[1:]
+        seen.update(one.id for one in found)
+        further = context.catalogue.history(key, start=found[-1].id, limit=_PAGE + 1)[1:]
+        found = list(takewhile(lambda one: one.id not in seen, further))
 
 
 def _newest_ground(context: Context, begun: Effect) -> Checkpoint | None:
