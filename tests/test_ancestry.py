@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lastgood.ancestry import Process, Reach, ancestry, follow, judge, reach
+from lastgood.ancestry import Process, Reach, ancestry, follow, is_below, judge, reach
 from lastgood.model.session import Ancestor, Ancestry
 
 INIT = Process(pid=1, parent=0, session=1, terminal=False, started="1")
@@ -244,3 +244,28 @@ def test_verbs_that_have_nobody_in_common_are_not_kept_without_end(*, open: bool
     assert len(known.processes) <= (1 if open else 32)
     assert known.processes[0].pid == 199
     assert judge(known, [False] * len(known.processes)) is None
+
+
+# --- Whether a process is below some others ---
+
+
+@pytest.mark.parametrize(
+    ("pid", "found"),
+    [(7, True), (40, True), (9, True), (30, False), (1, False), (99, False), (21, False)],
+)
+def test_a_process_is_below_whoever_began_it(pid: int, *, found: bool) -> None:
+    """P7c: 20 is another user's, and cannot be seen."""
+    parents = {40: 7, 9: 40, 7: 1, 30: 1, 21: 20, 1: 0}
+    assert is_below(pid, {7}, parent=parents.get) is found
+
+
+def test_a_process_whose_parent_has_just_ended_is_below_who_took_it_over() -> None:
+    """P7c."""
+    told = {9: iter([8, 7]), 8: iter([None])}
+    assert is_below(9, {7}, parent=lambda pid: next(told[pid]))
+
+
+def test_a_process_is_looked_at_again_if_two_above_it_ended() -> None:
+    """P7c."""
+    told = {9: iter([8, 7]), 8: iter([6, None]), 6: iter([None])}
+    assert is_below(9, {7}, parent=lambda pid: next(told[pid]))

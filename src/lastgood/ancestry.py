@@ -14,7 +14,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 _FIRST = 1
 # So many processes are remembered of verbs that have nobody in common.
@@ -138,3 +138,24 @@ def ancestry(
         open=counted.open,
         verb=Ancestor(pid=line[0].pid, started=line[0].started),
     )
+
+
+def is_below(pid: int, owners: Collection[int], *, parent: Callable[[int], int | None]) -> bool:
+    """Tell whether a process is one of some, or below them.
+
+    ``parent`` tells whose child one is now, None where it cannot be seen. One that ended has left its
+    children to another; who is above one that stays hidden, as another user's may be, nobody can tell.
+    """
+    child = place = pid
+    while place not in owners:
+        above = parent(place)
+        if above is None and place != child:
+            again = parent(child)
+            if again == place:
+                return False
+            child, place = (pid, pid) if again is None else (child, again)
+        elif not above:
+            return False
+        else:
+            child, place = place, above
+    return True

@@ -11,6 +11,7 @@ import os
 import stat
 import time
 
+from lastgood.ancestry import is_below
 from lastgood.conversation import hosts
 from lastgood.conversation.hosts import Chosen, FoundConversation, HostProcess
 from lastgood.ids import SESSION_VARIABLE
@@ -366,18 +367,12 @@ def _is_below(pid: int, own: Collection[int]) -> bool:
 
     Until it turns into another program, it is called as whoever began it.
     """
-    place = pid
-    while place not in own:
-        facts = stat_of(place)
-        if not facts:
-            if place == pid:
-                return False
-            place = pid  # a parent ended meanwhile, so it has another one
-        elif facts[PARENT] == b"0":
-            return False
-        else:
-            place = int(facts[PARENT])
-    return True
+    return is_below(pid, own, parent=_parent)
+
+
+def _parent(pid: int) -> int | None:
+    facts = stat_of(pid)
+    return int(facts[PARENT]) if facts else None
 
 
 def _words(pid: int) -> list[str]:
