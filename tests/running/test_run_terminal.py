@@ -228,7 +228,7 @@ def test_a_fault_in_drawing_stops_nothing_and_is_told(
     plan = plan_file(task("A", "sleep 0.5"), task("B", "echo b > b"))
     with terminal("run", plan, program=(sys.executable, "-c", start), env=path) as seen:
         assert seen.end() == 1
-        assert any(line.startswith("lastgood: internal fault: AttributeError at ") for line in seen.shown)
+        assert any(line.startswith("lastgood: internal fault: AttributeError at") for line in seen.shown)
         assert any(line.startswith("B: done in ") for line in seen.shown)
     assert os.listdir(lastgood.project) == ["b"]
     assert lastgood("status", "--json").json["state"] == "idle"

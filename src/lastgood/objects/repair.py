@@ -367,7 +367,7 @@ def save_out(
 ) -> tuple[int, PackState | None]:
     """Save the good objects of a damaged pack into a new one; return how many, and that one, if there is one.
 
-    It never bears the name of the damaged one (`publish.vacant`), whatever bytes it has. OSError, `Storage`.
+    It never bears the name of the damaged one (`pack.vacant`), whatever bytes it has. OSError, `Storage`.
     """
     pack = PackFile(layout.packs, state.name)
     offsets = {offset for oid, _, offset in state.entries if oid not in state.bad}
