@@ -283,6 +283,26 @@ def test_a_program_that_knows_the_tasks_writes_a_lost_row_again(workspace: Works
     assert workspace.verify().ok
 
 
+def test_a_catalogue_is_rebuilt_although_rows_of_its_tasks_are_lost(
+    workspace: Workspace, lastgood: Command
+) -> None:
+    """K4, P8a: what no file has any more keeps nobody from all else."""
+    skipped(workspace)
+    writers(workspace._context).catalogue.back_up()
+    workspace.task_skip("more")
+    drop_row(workspace, 2)
+    workspace.close()
+    with closing(sqlite3.connect(lastgood.store / "catalogue.sqlite3")) as connection, connection:
+        connection.execute("DROP TABLE run")
+
+    done = lastgood("verify", "--repair", "--json").json
+    found = lastgood("progress", "--json").json["progress"]["tasks"]
+
+    assert done["ok"]
+    assert [line for line in done["repaired"] if "lacks parts of its 41 tasks" in line]
+    assert [task["id"] for task in found[:32]] == [f"T{number:02}" for number in range(32)]
+
+
 # --- Trees of checkpoints ---
 
 

@@ -286,7 +286,7 @@ def back_up(connection: sqlite3.Connection, path: str, *, alone: bool = False) -
             _drop_older(path)
         return False
     refusal = Damaged(f"the catalogue {printable(path)} is damaged: not backed up", hint=REPAIR_HINT)
-    packed = make(connection, backup, is_sound=is_sound, refusal=refusal)
+    packed = make(connection, backup, is_sound=_is_whole, refusal=refusal)
     try:
         _put(packed, backup, before=there[0] if there else None)
     finally:
@@ -351,12 +351,19 @@ def _count(backup: str) -> int:
 
 
 def is_sound(path: str) -> bool:
-    """Tell whether a catalogue or backup that nobody has open is whole, and of a version that can be read."""
+    """Tell whether a catalogue or backup that nobody has open is sound, and of a version that can be read."""
+    return _proves(path, integrity_fault)
 
+
+def _is_whole(path: str) -> bool:
+    return _proves(path, lambda connection: integrity_fault(connection) or loss(connection))
+
+
+def _proves(path: str, fault: Callable[[sqlite3.Connection], str | None]) -> bool:
     def proven(connection: sqlite3.Connection) -> bool:
         prepare(connection)
         gate(connection, CURRENT, path=path)
-        return integrity_fault(connection) is None
+        return fault(connection) is None
 
     try:
         return ask(path, proven)
@@ -365,15 +372,20 @@ def is_sound(path: str) -> bool:
 
 
 def integrity_fault(connection: sqlite3.Connection) -> str | None:
-    """Return what is wrong with a catalogue: its structure, or rows altered from outside or lost."""
+    """Return what is wrong with a catalogue: its structure, or rows that were altered from outside."""
     fault = structure_fault(connection)
     if fault is None:
         fault = "; ".join(f"altered: {row}" for row in broken_rows(connection)) or None
-    if fault is None and "progress" in tables(connection):
-        from lastgood.catalogue.work import torn_lists
-
-        fault = "; ".join(map(str, torn_lists(connection))) or None
     return fault
+
+
+def loss(connection: sqlite3.Connection) -> str | None:
+    """Return which lists a sound catalogue lacks parts of: all else of it is as good as ever."""
+    if "progress" not in tables(connection):
+        return None
+    from lastgood.catalogue.work import torn_lists
+
+    return "; ".join(map(str, torn_lists(connection))) or None
 
 
 def structure_fault(connection: sqlite3.Connection) -> str | None:

@@ -394,11 +394,11 @@ class CatalogueReader:
         return self._database.read(lambda connection: is_older(connection, self.path))
 
     def fault(self) -> str | None:
-        """Return what SQLite's own integrity check says, None if all is well."""
-        from lastgood.catalogue.backup import integrity_fault
+        """Return what SQLite's own integrity check says, or what rows are lost; None if all is well."""
+        from lastgood.catalogue.backup import integrity_fault, loss
 
         try:
-            return self._database.read(integrity_fault)
+            return self._database.read(lambda known: integrity_fault(known) or loss(known))
         except Damaged as error:
             return error.message
 
