@@ -293,3 +293,51 @@ def test_a_folder_of_the_same_shape_in_the_place_of_another_is_watched_anew(twin
     _settle(twins)
     (twins.root / "a" / "b" / "file").write_text("second")
     twins.agree()
+
+
+def test_a_write_through_a_name_made_since_the_last_scan_is_seen_at_once(twins: Twins) -> None:
+    for name in ("a", "b"):
+        (twins.root / name).mkdir()
+    (twins.root / "a" / "file").write_text("first")
+    _settle(twins)
+    os.link(twins.root / "a" / "file", twins.root / "b" / "alias")
+    (twins.root / "b" / "alias").write_text("second")
+    twins.agree()
+
+
+def test_a_file_that_is_given_a_second_name_once_more_is_looked_at_again(twins: Twins) -> None:
+    for name in ("a", "b"):
+        (twins.root / name).mkdir()
+    (twins.root / "a" / "file").write_text("first")
+    for _ in range(2):
+        os.link(twins.root / "a" / "file", twins.root / "b" / "alias")
+        _settle(twins)
+        (twins.root / "b" / "alias").write_text("second")
+        twins.agree()
+        (twins.root / "b" / "alias").unlink()
+        _settle(twins)
+        (twins.root / "a" / "file").write_text("third")
+        _settle(twins)
+
+
+def test_a_name_made_where_there_is_no_watch_is_noticed(twins: Twins) -> None:
+    twins.watch._most = 2
+    (twins.root / "a").mkdir()
+    (twins.root / "a" / "file").write_text("first")
+    _settle(twins)
+    (twins.root / "b").mkdir()
+    os.link(twins.root / "a" / "file", twins.root / "b" / "alias")
+    _settle(twins)
+    (twins.root / "b" / "alias").write_text("second")
+    twins.agree()
+
+
+def test_a_store_that_takes_no_byte_makes_it_look_at_everything(twins: Twins) -> None:
+    (twins.root / "a").mkdir()
+    (twins.root / "a" / "file").write_text("first")
+    _settle(twins)
+    full = os.open("/dev/full", os.O_RDWR)
+    os.dup2(full, twins.watch._mark)
+    os.close(full)
+    (twins.root / "a" / "file").write_text("second")
+    twins.agree()

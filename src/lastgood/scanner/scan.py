@@ -395,6 +395,10 @@ class ImportLost(Exception):
     """Objects of the project that a scan relied on could not be copied: their files have to be read again."""
 
 
+class LinkMet(Exception):
+    """A file has a link that is new: what was taken over without a look may have been written through it."""
+
+
 class WorkspaceScanner:
     """Scans workspaces; ``cache`` is the folder for what one scan remembers for the next.
 
@@ -440,6 +444,8 @@ class WorkspaceScanner:
                         return self._scan(
                             request, root=root, known=known, writer=writer, thread_budget=thread_budget
                         )
+                    except LinkMet:  # once at most: then everything is looked at
+                        continue
                     except (DetailsLost, ImportLost):  # each of them once at most
                         known = CachedTree(None, records={}, details=Details(self._folder, b""))
             finally:
@@ -558,6 +564,8 @@ class ScanPass:
         if watch is not None:
             watch.begin(root, device=proving_device(root))
         self._walk.run(root, token=self._token)
+        if watch is not None and watch.refutes():
+            raise LinkMet
         if self.examiner.unsettled:
             bounds = self._bounds
             from lastgood.scanner.settlement import Settlement

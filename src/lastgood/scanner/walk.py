@@ -247,8 +247,9 @@ class Walk:
                 reason = f"the workspace's folder cannot be listed: {error.strerror}"
                 raise Storage(reason, hint="look at its disk and its permissions") from error
             return Frame(descriptor, path=path, token=above, below=[])
-        if covered and self.watch is not None and not listing.lost:
-            self.watch.listed(path, descriptor, names=listing.names, stats=listing.stats)
+        if self.watch is not None:
+            covered = covered and not listing.lost
+            self.watch.listed(path, descriptor, names=listing.names, stats=listing.stats, covered=covered)
         if record is not None and listing.fits(record) and self._still_holds(record, path, above):
             if listing.proves_more(record):
                 self.renewed += 1

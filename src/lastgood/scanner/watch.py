@@ -74,7 +74,9 @@ class DirectoryWatch:
         self._listed: set[bytes] = set()
         # Files with several links that were met, by device and inode.
         self._linked: set[tuple[int, int]] = set()
-        self._is_doubtful = self._is_marked = False
+        # Whether such a file was not known before, and whether anything was taken over without a look.
+        self._is_doubtful = self._is_believed = False
+        self._is_marked = False
 
     @property
     def descriptor(self) -> int:
@@ -97,12 +99,17 @@ class DirectoryWatch:
             self._root, self._device = (seen.st_dev, seen.st_ino), device
         self._hear_up_to_now()
         self._listed.clear()
-        self._is_doubtful = False
+        self._is_doubtful = self._is_believed = False
 
     def _hear_up_to_now(self) -> None:
         """Hear everything that happened before this moment; what cannot be sure of that is doubted."""
         self._is_marked = False
-        os.pwrite(self._mark, b"x", 0)
+        try:
+            os.pwrite(self._mark, b"x", 0)
+        except OSError:  # the store is full, or must not be written any more
+            self.hear()
+            self.doubt()
+            return
         self.hear()
         waiting = select.poll()
         waiting.register(self.descriptor, select.POLLIN)
@@ -164,26 +171,36 @@ class DirectoryWatch:
         self._listed.discard(others)
         return False
 
-    def listed(self, path: bytes, descriptor: int, *, names: bytes, stats: Sequence[Evidence | int]) -> None:
-        """Take note that a directory that may be vouched for was listed, and what was found in it."""
+    def listed(
+        self, path: bytes, descriptor: int, *, names: bytes, stats: Sequence[Evidence | int], covered: bool
+    ) -> None:
+        """Take note of what was found in a directory, and whether it may be vouched for."""
         files = (
             name
             for name, state in zip(names.split(b"\0"), stats, strict=True)
             if not isinstance(state, int) and state[0] & FORMAT_MASK == FORMAT_FILE
         )
-        if not names or not self._has_links(files, descriptor):
+        has_links = bool(names) and self._has_links(files, descriptor)
+        if covered and not has_links:
             self._listed.add(path)
 
     def vouches(self, path: bytes, record: Record) -> bool:
         """Tell whether a directory is still as a record has it."""
-        return self._vouched.get(path) == record[SIGNATURE]
+        vouched = self._vouched.get(path) == record[SIGNATURE]
+        self._is_believed |= vouched
+        return vouched
+
+    def refutes(self) -> bool:
+        """Tell whether what this scan took over is in doubt by what it met, so that it has to look again."""
+        if not self._is_doubtful:
+            return False
+        # A link to a file was made somewhere: what was listed before that knew of one link only.
+        self._listed.clear()
+        self.doubt()
+        return self._is_believed
 
     def end(self, records: Mapping[bytes, Record]) -> None:
         """End a scan that came to some records: what was listed is vouched for until more is heard."""
-        if self._is_doubtful:
-            # A link to a file was made somewhere: what was listed before that knew of one link only.
-            self._listed.clear()
-            self.doubt()
         for path in self._listed:
             record = records.get(path)
             if record is not None:
@@ -210,10 +227,13 @@ class DirectoryWatch:
                 seen = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             except OSError:  # gone, or replaced: it is heard of
                 continue
-            if seen.st_nlink > 1:
-                found = True
-                self._is_doubtful |= (seen.st_dev, seen.st_ino) not in self._linked
-                self._linked.add((seen.st_dev, seen.st_ino))
+            file = seen.st_dev, seen.st_ino
+            if seen.st_nlink == 1:  # the next link to it is a new one, and so is one to a file of its number
+                self._linked.discard(file)
+                continue
+            found = True
+            self._is_doubtful |= file not in self._linked
+            self._linked.add(file)
         return found
 
     def _forget(self, gone: set[bytes]) -> None:
