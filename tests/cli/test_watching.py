@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,8 +19,9 @@ from tools.command import COMMAND, PATIENCE, Command, told
 class Watcher:
     """`lastgood watch` as a process; what was there when it began is saved."""
 
-    def __init__(self, command: Command) -> None:
-        words = [sys.executable, COMMAND, "watch", "--json", "--rest", "100ms"]
+    def __init__(self, command: Command, *, interval: str = "15m") -> None:
+        words = [sys.executable, COMMAND, "--set", f"auto.interval={interval}"]
+        words += ["watch", "--json", "--rest", "100ms"]
         self.process = subprocess.Popen(
             words,
             cwd=command.project,
@@ -89,6 +91,20 @@ def test_a_folder_that_is_gone_ends_it_with_the_way_back(kept: Command, watcher:
     out, _ = watcher.process.communicate(timeout=PATIENCE)
     assert watcher.process.returncode == 10
     assert " restore @" in json.loads(out.splitlines()[-1])["error"]["hint"]
+
+
+def test_what_fails_while_nothing_changes_is_tried_again_later_and_told_at_the_end(kept: Command) -> None:
+    watcher = Watcher(kept, interval="200ms")
+    assert watcher.process.stderr is not None
+    watcher.process.stderr.readline()
+    (lock,) = kept.store.glob("workspaces/*/lock")
+    lock.rename(lock.with_name("aside"))
+    lock.mkdir()
+    assert "not saved, tried again soon" in watcher.process.stderr.readline()
+    time.sleep(0.5)
+    code, out, err = watcher.end()
+    assert (code, err) == (1, "")
+    assert json.loads(out)["error"]["code"] == "storage"
 
 
 def test_a_configuration_that_wants_none_is_told(kept: Command) -> None:

@@ -9,7 +9,8 @@ doubt is not vouched for, so that a scan with a watch comes to what one without 
 - one that two paths lead to, by a bind mount;
 - everything, after the queue overflowed, a mount changed, or another folder lies where the workspace was.
 
-What no watch hears is a store through a mapping, until that is unmapped (inotify(7)).
+What no watch hears is a store through a mapping, and asynchronous I/O, until the file is unmapped and closed;
+and what is written by a name that is not listed here, of a file that has one which is (decision 037).
 """
 
 from __future__ import annotations

@@ -107,8 +107,7 @@ class _Loop:
                 if now >= self._looked + self._interval:
                     self._watch.doubt()
                 self._save()
-        self._watch.hear()
-        self._save()
+        self._make()
 
     def _due(self) -> float:
         """Return when the next checkpoint is to be made, or at least to be tried."""
@@ -129,14 +128,18 @@ class _Loop:
         return any(descriptor == stop for descriptor, _ in waiting.poll(left * 1000))
 
     def _save(self) -> None:
-        now = time.monotonic()
         try:
-            report = self._workspace.save("by watch", kind="auto")
+            self._make()
         except (Busy, Conflict, Storage) as error:
+            now = time.monotonic()
+            self._pending = True
             self._made = now + _RETRY - _LEAST_APART
             self._since = now + _RETRY - self._interval
             self._failed(error)
-            return
+
+    def _make(self) -> None:
+        now = time.monotonic()
+        report = self._workspace.save("by watch", kind="auto")
         self._pending = False
         self._looked = now
         if report.created:
