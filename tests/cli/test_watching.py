@@ -19,8 +19,8 @@ from tools.command import COMMAND, PATIENCE, Command, told
 class Watcher:
     """`lastgood watch` as a process; what was there when it began is saved."""
 
-    def __init__(self, command: Command, *, interval: str = "15m") -> None:
-        words = [sys.executable, COMMAND, "--set", f"auto.interval={interval}"]
+    def __init__(self, command: Command, *, interval: str = "15m", ahead: tuple[str, ...] = ()) -> None:
+        words = [*ahead, sys.executable, COMMAND, "--set", f"auto.interval={interval}"]
         words += ["watch", "--json", "--rest", "100ms"]
         self.process = subprocess.Popen(
             words,
@@ -68,6 +68,14 @@ def test_who_ends_it_gets_a_last_checkpoint(kept: Command, watcher: Watcher, num
     code, _, err = watcher.end(number)
     assert (code, err.splitlines()[-1]) == (0, "watched no longer: 1 checkpoint made")
     assert kept("cat", "@", "a.txt").out == "last\n"
+
+
+def test_one_that_is_to_outlive_its_terminal_does(kept: Command) -> None:
+    watcher = Watcher(kept, ahead=("nohup",))
+    watcher.process.send_signal(signal.SIGHUP)
+    (kept.project / "a.txt").write_text("after the terminal was closed\n")
+    assert watcher.next()["kind"] == "auto"
+    assert watcher.end()[0] == 0
 
 
 def test_an_unchanged_workspace_gets_no_checkpoint(kept: Command, watcher: Watcher) -> None:

@@ -36,11 +36,13 @@ def watch_verb(call: Call, console: Console) -> int:
         os.set_blocking(ending, False)
 
         def end(number: int, _frame: object) -> None:
-            for each in _ENDING:
+            for each in heeded:
                 signal.signal(each, signal.SIG_DFL)
             os.write(ending, bytes((number,)))
 
-        for number in _ENDING:
+        # Who starts it with nohup, or beside other work in a script, wants it to go on.
+        heeded = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
+        for number in heeded:
             signal.signal(number, end)
         place = printable(workspace.path)
 
