@@ -21,6 +21,8 @@ REST = 2.0
 _LEAST_APART = 10.0
 # What failed is tried again after this.
 _RETRY = 30.0
+# For so long at most a process that asks who watches may be in the way, in seconds.
+_STATUS = 1.0
 # How often what happens meanwhile is taken note of: a parallel build changes thousands of files a second.
 _GLANCE = 0.25
 _OWN_STORE_HINT = "what cannot be watched can be saved by a timer: lastgood save"
@@ -57,7 +59,7 @@ class WatchedWorkspace(OpenWorkspace):
         context = self._context
         if context.locks.is_watched(context.key):
             raise Busy("another process watches this workspace already", hint="it goes on making checkpoints")
-        with context.locks.watching(context.key, wait=0):
+        with context.locks.watching(context.key, wait=_STATUS):
             loop = _Loop(self, _watch_of(self), rest=rest, interval=auto.interval, saved=saved, failed=failed)
             begun()
             loop.run(stop)
