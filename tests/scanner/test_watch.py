@@ -224,6 +224,10 @@ def test_a_mount_that_hides_a_folder_is_noticed(twins: Twins) -> None:
     try:
         (hidden / "other").write_text("on the mount")
         twins.agree()
+        assert not twins.watch.hear()
+        (hidden / "other").write_text("heard, though it is looked at in any case")
+        assert twins.watch.hear()
+        twins.agree()
     finally:
         subprocess.run(["umount", str(hidden)], check=True)
     twins.agree()

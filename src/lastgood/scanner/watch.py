@@ -151,8 +151,6 @@ class DirectoryWatch:
     def cover(self, descriptor: int, path: bytes) -> bool:
         """Watch an open directory before it is listed; tell whether it may be vouched for after that."""
         self._vouched.pop(path, None)
-        if self._device is None or os.fstat(descriptor).st_dev != self._device:
-            return False
         if path not in self._watches and len(self._watches) >= self._most:
             return False
         try:
@@ -165,7 +163,8 @@ class DirectoryWatch:
         self._paths[watch] = path
         self._watches[path] = watch
         if others is None or others == path:
-            return True
+            # What may be changed from elsewhere is not vouched for, but what happens here is heard.
+            return self._device is not None and os.fstat(descriptor).st_dev == self._device
         # It had another path a moment ago, or has two.
         self._watches.pop(others, None)
         self._vouched.pop(others, None)
