@@ -93,6 +93,7 @@ def _facts(report: StatusReport, call: Call, console: Console) -> list[tuple[str
             f"{printable(report.store)} ({size(report.store_bytes)})",
         ),
         ("state", console.styled(report.state, _STATES[report.state])),
+        *([("watched", "lastgood watch makes checkpoints by itself")] if report.resident else ()),
         *_sessions(report, call),
         ("checkpoints", _checkpoints(report, call)),
         ("stands at", _told(report.at, call)),
