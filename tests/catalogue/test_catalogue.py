@@ -202,6 +202,18 @@ def test_what_is_not_unicode_or_beyond_all_numbers_finds_nothing_amiss(
     assert catalogue.find(Query(offset=1 << 80)) == []
 
 
+def test_a_glob_fits_the_message_where_there_is_no_name(catalogue: SqliteCatalogue, save: Save) -> None:
+    """The first line of it, as lists show it."""
+    save(1, message="step 14: add nutmeg\nand cloves")
+    two = save(2, message="step 15: add nutmeg")
+    save(3, message="")
+    catalogue.set_name(two.id, "spice")
+    assert ids(catalogue.find(Query(name="*nutmeg*"))) == [1]
+    assert ids(catalogue.find(Query(name="sp*"))) == [2]
+    assert catalogue.find(Query(name="*cloves*")) == []
+    assert ids(catalogue.find(Query(name="*"))) == [2, 1]
+
+
 def test_what_is_not_there_cannot_be_changed(catalogue: SqliteCatalogue) -> None:
     with pytest.raises(NotFound):
         catalogue.set_name("ckpt_0", "x")

@@ -73,5 +73,8 @@ def test_a_path_before_its_ref_is_answered_with_the_right_form(kept: Command) ->
         assert form in kept(*words, expect=code).err, words
 
 
-def test_the_path_of_a_log_may_be_given_to_list(kept: Command) -> None:
-    assert "lastgood log a.txt" in kept("list", "a.txt", expect=2).err
+def test_a_word_that_is_given_to_list_is_looked_for_in_names_and_messages(kept: Command) -> None:
+    for words in (("second",), ("-m", "second"), ("--message=second",), ("--grep", "second")):
+        said = kept("list", *words, expect=2).err
+        assert "lastgood list --name '*second*'" in said, words
+    assert "when a path changed: lastgood log second" in kept("list", "second", expect=2).err

@@ -52,10 +52,11 @@ class LatestFacts(Value):
 class Query(Value):
     """Which checkpoints to list, newest first unless the ``oldest``. ``since`` is in nanoseconds.
 
-    ``name`` is a glob (``*``, ``?``, ``[a-z]``); ``called`` is one name exactly, ``message`` one message
-    whole, but for space around it, or what another program calls the checkpoint. ``root`` is the tree of
-    the files. In ``brief`` the checkpoints come without the tasks of their progress and the paths that git
-    showed, which takes a fraction of the time where there are many.
+    ``name`` is a glob (``*``, ``?``, ``[a-z]``), matched with the first line of the message where there is
+    no name; ``called`` is one name exactly, ``message`` one message whole, but for space around it, or what
+    another program calls the checkpoint. ``root`` is the tree of the files. In ``brief`` the checkpoints
+    come without the tasks of their progress and the paths that git showed, which takes a fraction of the
+    time where there are many.
     """
 
     workspace_key: str | None = None

@@ -29,7 +29,7 @@ from lastgood.model.session import read_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Self
 
     from lastgood.catalogue import Arrivals, CheckpointFacts, PlaceFault, WorkspaceRow
@@ -280,14 +280,8 @@ class CatalogueReader:
     def find(self, query: Query) -> Sequence[Checkpoint]:
         """Return checkpoints, newest first by sequence."""
         statement, wanted = selection(query)
-        if query.message is None:
-            return self._checkpoints(self._all(statement, wanted), brief=query.brief)
-
-        def with_message(connection: sqlite3.Connection) -> list[rows.Row]:
-            connection.create_function(rows.BEARS_MESSAGE, 2, rows.bears_message)
-            return connection.execute(statement, wanted).fetchall()
-
-        return self._checkpoints(self._database.read(with_message), brief=query.brief)
+        own = rows.MESSAGE_FUNCTIONS if query.message is not None or query.name is not None else {}
+        return self._checkpoints(self._all(statement, wanted, functions=own), brief=query.brief)
 
     def get(self, checkpoint: str) -> Checkpoint | None:
         """Return the checkpoint with exactly this id, deleted or not."""
@@ -431,11 +425,20 @@ class CatalogueReader:
         found = self._all(statement, parameters)
         return found[0] if found else None
 
-    def _all(self, statement: str, parameters: Parameters = ()) -> list[rows.Row]:
+    def _all(
+        self,
+        statement: str,
+        parameters: Parameters = (),
+        *,
+        functions: Mapping[str, Callable[..., bool | str | None]] = {},
+    ) -> list[rows.Row]:
+        def answer(connection: sqlite3.Connection) -> list[rows.Row]:
+            for name, function in functions.items():
+                connection.create_function(name, -1, function)
+            return connection.execute(statement, parameters).fetchall()
+
         try:
-            return self._database.read(
-                lambda connection: connection.execute(statement, parameters).fetchall()
-            )
+            return self._database.read(answer)
         except UnicodeEncodeError:
             return []  # what is not Unicode is nobody's id, key or name
 

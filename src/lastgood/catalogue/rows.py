@@ -32,7 +32,7 @@ from lastgood.paths import to_bytes, to_text
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from lastgood.catalogue import PlaceFault, Query
     from lastgood.model.operation import Operation
@@ -330,7 +330,7 @@ def selection(query: Query) -> tuple[str, dict[str, object]]:
             (query.step is not None, "step = :step"),
             (query.since is not None, "created_at >= :since"),
             (query.until is not None, "created_at <= :until"),
-            (query.name is not None, "name GLOB :name"),
+            (query.name is not None, f"coalesce(name, {FIRST_LINE}(manifest)) GLOB :name"),
             (query.called is not None, "name = :called"),
             (query.message is not None, f"{BEARS_MESSAGE}(manifest, :message)"),
             (query.root is not None, "tree = :tree AND modes = :modes"),
@@ -377,6 +377,25 @@ def bears_message(manifest: object, wanted: bytes) -> bool:
         return wanted in [_as_json(one) for one in names]
     except (Damaged, Unsupported):
         return False  # what it said is not known
+
+
+FIRST_LINE = "first_line"
+
+
+def first_line(manifest: object) -> str | None:
+    """Return the first line of a row's message as lists show it, None if there is none that is known."""
+    try:
+        message = decode(unpack_manifest(manifest), brief=True).message
+    except (Damaged, Unsupported):
+        return None
+    line = message.strip().partition("\n")[0].rstrip()
+    return line.encode("utf-8", "replace").decode() or None
+
+
+MESSAGE_FUNCTIONS: dict[str, Callable[..., bool | str | None]] = {
+    BEARS_MESSAGE: bears_message,
+    FIRST_LINE: first_line,
+}
 
 
 def _as_json(message: str) -> bytes:

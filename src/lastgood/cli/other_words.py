@@ -200,7 +200,15 @@ def answer_option(verb: str, word: str, after: Sequence[str]) -> str | None:
             return f"write: lastgood {verb} -n {number}" + (" PATH" if verb == "log" else "")
         if verb in {"restore", "show", "diff", "cat"}:
             return f"that many before where you stand: lastgood {verb} @~{number}"
+    if verb == "list" and option in {"--grep", "--message", "-m"}:
+        return saying(value or next(iter(after), "WORD"))
     if verb == "restore" and option in {"--source", "-s"}:
         ref = value or next(iter(after), "REF")
         return f"the REF comes first: lastgood restore {quoted(ref)} PATH..."
     return _OPTIONS.get((verb, option))
+
+
+def saying(word: str) -> str:
+    """Return the command that lists the checkpoints with a word in what their names or messages say."""
+    literal = "".join(f"[{one}]" if one in "*?[" else one for one in word)
+    return f"with that in their name or message: lastgood list --name {quoted(f'*{literal}*')}"

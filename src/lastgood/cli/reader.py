@@ -260,7 +260,9 @@ def _too_many(verb: Verb, word: str) -> Usage:
     elif verb.name in {"undo", "redo"}:
         hint += f"   (one at a time; what there is: lastgood {verb.name} --list)"
     elif verb.name == "list":
-        hint += f"\nwhen a path changed: lastgood log {quoted(word)}"
+        from lastgood.cli.other_words import saying
+
+        hint = f"{saying(word)}\nwhen a path changed: lastgood log {quoted(word)}"
     elif verb.name == "save":
         hint = "put a message of several words in quotes"
     return Usage(f"`{verb.name}` does not know what to do with '{printable(word)}'", hint=hint)

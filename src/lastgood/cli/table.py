@@ -130,7 +130,11 @@ FILES: tuple[Verb, ...] = (
             Option(name="kind", value="K", choices=KINDS, says="only this kind"),
             Option(name="session", value="S", says="only this session"),
             Option(name="since", value="T", form="moment", says="only since then: 2h, 7d, 2026-11-21T10:00"),
-            Option(name="name", value="GLOB", says="only names that match, for example 'before-*'"),
+            Option(
+                name="name",
+                value="GLOB",
+                says="only names that match, or messages where there is no name: '*fix*'",
+            ),
             Option(name="good", says="only those whose check passed"),
             Option(name="all", says="the guards too, which restores made of what they found"),
             Option(name="all-workspaces", says="of every workspace in the store"),

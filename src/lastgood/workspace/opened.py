@@ -234,6 +234,8 @@ class OpenWorkspace:
     ) -> tuple[Checkpoint, ...]:
         """Return checkpoints, newest first. ``since`` is in nanoseconds, ``name`` a glob, ``message`` whole.
 
+        The glob is matched with the first line of the message where a checkpoint has no name.
+
         In ``brief`` they come as a list shows them, without the tasks of their progress and the paths
         that git showed: where there are thousands, that is most of the work.
         """
