@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # How long nothing must have changed, in seconds, unless the caller says otherwise.
 REST = 2.0
 # No two checkpoints come sooner after each other, however often somebody pauses.
-_LEAST_APART = 10.0
+LEAST_APART = 10.0
 # What failed is tried again after this.
 _RETRY = 30.0
 # For so long at most a process that asks who watches may be in the way, in seconds.
@@ -115,8 +115,8 @@ class _Loop:
         """Return when the next checkpoint is to be made, or at least to be tried."""
         if not self._pending:
             return self._looked + self._interval
-        at_rest = max(self._heard + self._rest, self._made + _LEAST_APART)
-        return min(at_rest, self._since + max(self._interval, _LEAST_APART))
+        at_rest = max(self._heard + self._rest, self._made + LEAST_APART)
+        return min(at_rest, self._since + max(self._interval, LEAST_APART))
 
     def _stopped(self, stop: int) -> bool:
         """Wait until there is something to do, and tell whether that is to stop."""
@@ -135,7 +135,7 @@ class _Loop:
         except (Busy, Conflict, Storage) as error:
             now = time.monotonic()
             self._pending = True
-            self._made = now + _RETRY - _LEAST_APART
+            self._made = now + _RETRY - LEAST_APART
             self._since = now + _RETRY - self._interval
             self._failed(error)
 

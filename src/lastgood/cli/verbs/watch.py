@@ -12,7 +12,7 @@ from lastgood.cli.verbs.save import counted
 from lastgood.cli.wording import count, duration
 from lastgood.errors import LastgoodError, Usage
 from lastgood.paths import printable
-from lastgood.workspace.watching import REST, WatchedWorkspace
+from lastgood.workspace.watching import LEAST_APART, REST, WatchedWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,8 +47,11 @@ def watch_verb(call: Call, console: Console) -> int:
         place = printable(workspace.path)
 
         def begun() -> None:
-            console.note(f"watching {place}: a checkpoint whenever nothing has changed for {duration(rest)}")
-            console.note("Ctrl-C ends it")
+            apart = f"one every {duration(LEAST_APART)} at most"
+            console.note(
+                f"watching {place}: a checkpoint whenever nothing has changed for {duration(rest)}, {apart}"
+            )
+            console.note("Ctrl-C ends it, after a last one")
 
         workspace.watch(stop=stop, rest=rest, begun=begun, saved=teller.saved, failed=teller.failed)
     console.note(f"watched no longer: {count(teller.made, 'checkpoint')} made")
@@ -71,7 +74,7 @@ class _Teller:
         else:
             at = console.moment(time.time_ns())
             short = console.styled(checkpoint.short_id, "green")
-            console.line(f"{at}  saved {short}: {counted(checkpoint.manifest)}")
+            console.sentence(f"{at}  saved {short}: {counted(checkpoint.manifest)}")
             for note in report.notes:
                 console.warn(printable(note.message))
         console.flush()
