@@ -87,10 +87,8 @@ def test_an_unchanged_workspace_gets_no_checkpoint(kept: Command, watcher: Watch
 
 
 def test_one_process_watches_a_workspace_and_status_tells(kept: Command, watcher: Watcher) -> None:
-    assert (
-        watcher.said
-        == f"watching {kept.project}: a checkpoint whenever nothing has changed for 0.1s, one every 10s at most\n"
-    )
+    moments = "whenever nothing has changed for 0.1s, one every 10s at most"
+    assert watcher.said == f"watching {kept.project}: a checkpoint {moments}\n"
     assert kept("status", "--json").json["resident"] is True
     assert "lastgood watch makes checkpoints by itself" in kept("status").out
     told(kept("watch", expect=14), 14)
