@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from os.path import commonpath
 
 from lastgood.catalogue import Query
@@ -327,8 +328,9 @@ def redo_line(operations: Sequence[Operation], *, session: str | None = None) ->
 
 
 def before_turn(checkpoints: Sequence[Checkpoint], *, turns: int, returned: bool) -> Checkpoint | None:
-    """Return the state before the Nth last turn; without turns, N checkpoints back.
+    """Return the state before the Nth last turn; without turns, N states back.
 
+    A state is what the files are: a checkpoint with those of the one after it is none of its own.
     ``checkpoints`` are a workspace's history from where it stands, newest first. A turn's checkpoint
     holds the state after the turn unless its moment, or a note ``moment``, says before (rule S20);
     where there are any of before, they are the ones that count: the one at which it stands too, unless
@@ -339,11 +341,17 @@ def before_turn(checkpoints: Sequence[Checkpoint], *, turns: int, returned: bool
         return befores[turns - 1] if turns <= len(befores) else None
     ends = [index for index, one in enumerate(checkpoints) if one.kind == "turn"]
     if not ends:
-        return checkpoints[turns] if turns < len(checkpoints) else None
+        states = states_before(checkpoints)
+        return states[turns - 1] if turns <= len(states) else None
     if turns > len(ends):
         return None
     before = ends[turns - 1] + 1
     return checkpoints[before] if before < len(checkpoints) else None
+
+
+def states_before(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """Return the checkpoints whose files differ from those of the one after them; all are newest first."""
+    return [one for later, one in pairwise(checkpoints) if one.manifest.root != later.manifest.root]
 
 
 def has_returned(operations: Iterable[Operation], place: str) -> bool:

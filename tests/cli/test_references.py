@@ -230,7 +230,7 @@ def test_what_is_no_time_is_not_taken_for_one(kept: Command, typed: str) -> None
 def test_a_rewind_says_what_it_counts_where_there_are_no_turns(kept: Command) -> None:
     """T15."""
     said = kept("rewind", "1", "--dry-run")
-    assert "no checkpoint here is a turn's, so this goes 1 checkpoint back" in said.out + said.err
+    assert "1 state back: no checkpoint here is a turn's" in said.out + said.err
     (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
     kept("save", "--kind", "turn")
     said = kept("rewind", "1", "--dry-run")

@@ -294,6 +294,43 @@ def test_rewind_goes_checkpoints_back_where_there_are_no_turns(workspace: Worksp
     assert (project / "file").read_text() == "0"
 
 
+def test_rewind_without_turns_counts_only_checkpoints_whose_files_differ(
+    workspace: Workspace, project: Path
+) -> None:
+    """T15: as a run leaves them, several with the same files; the newest of those is gone back to."""
+    (project / "file").write_text("0")
+    workspace.save("start")
+    for number in (1, 2):
+        (project / "file").write_text(str(number))
+        workspace.save(f"error {number}")
+        workspace.save(f"end {number}", allow_empty=True)
+        workspace.save(f"begin {number + 1}", allow_empty=True)
+
+    assert [workspace.rewind_target(number).message for number in (1, 2)] == ["begin 2", "start"]
+    with pytest.raises(NotFound, match="before `@`: 2"):
+        workspace.rewind_target(3)
+
+
+def test_rewind_counts_a_state_of_which_the_modes_alone_differ(workspace: Workspace, project: Path) -> None:
+    """T15."""
+    (project / "file").write_text("same")
+    for mode in (0o600, 0o640):
+        (project / "file").chmod(mode)
+        workspace.save(oct(mode))
+
+    assert workspace.rewind_target().message == oct(0o600)
+
+
+def test_the_checkpoint_that_rewind_goes_to_has_its_tasks(workspace: Workspace, project: Path) -> None:
+    """T15, P1: what is told of the progress that it leads to is that of the checkpoint."""
+    workspace.task_start("T01")
+    for number in range(2):
+        (project / "file").write_text(str(number))
+        workspace.save(f"step {number}")
+
+    assert [task.id for task in not_none(workspace.rewind_target().progress).tasks] == ["T01"]
+
+
 def test_rewind_goes_to_before_the_last_turn(workspace: Workspace, project: Path) -> None:
     """S20: a turn's checkpoint holds the state after the turn."""
     for number in range(3):

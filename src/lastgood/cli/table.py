@@ -268,8 +268,9 @@ FILES: tuple[Verb, ...] = (
         says="go back to before the Nth last turn (default 1)",
         about=(
             "Like `restore`, counted instead of named: to the state before the Nth last turn\n"
-            "(checkpoints of kind turn), or where there are none, N checkpoints back from `@`.\n"
-            "Guards do not count. Without N there is a list to pick from on a terminal."
+            "(checkpoints of kind turn), or where there are none, N states back from `@`: a\n"
+            "checkpoint whose files are those of the one after it does not count, nor do guards.\n"
+            "Without N there is a list to pick from on a terminal."
         ),
         arguments=(Argument(name="N", form="number", required=False),),
         options=RESTORING,

@@ -171,8 +171,11 @@ class Restores(OpenWorkspace):
         return self._guarded("restored", work)
 
     def rewind_target(self, turns: int = 1) -> Checkpoint:
-        """Return the checkpoint that `rewind` goes back to."""
-        from lastgood.undo import before_turn
+        """Return the checkpoint that `rewind` goes back to.
+
+        Where there are no turns, one with the files of the checkpoint after it does not count.
+        """
+        from lastgood.undo import before_turn, states_before
 
         check_count(turns, least=1, what="how many turns to rewind")
         line = self._view.history()
@@ -181,10 +184,11 @@ class Restores(OpenWorkspace):
         returned = bool(line) and self._has_returned(line[0])
         found = before_turn(line, turns=turns, returned=returned)
         if found is None:
-            raise NotFound(
-                f"cannot rewind {turns}: there is no checkpoint that far back", hint="see: lastgood list"
-            )
-        return found
+            message = f"cannot rewind {turns}: there is no checkpoint that far back"
+            if all(one.kind != "turn" for one in line):
+                message += f"; states of the files before `@`: {len(states_before(line))}"
+            raise NotFound(message, hint="see: lastgood list")
+        return self._view.resolve(found.id)  # whole: a history is read in brief
 
     def _has_returned(self, place: Checkpoint) -> bool:
         """Tell whether a restore led to where the workspace stands, before a turn, and nothing changed since.
@@ -239,7 +243,7 @@ class Restores(OpenWorkspace):
         discard: bool = False,
         force: bool = False,
     ) -> RestoreReport:
-        """Go back to before the Nth last turn; where there are no turns, N checkpoints back.
+        """Go back to before the Nth last turn; where there are no turns, N states of the files back.
 
         The options are those of `restore`.
         """

@@ -106,7 +106,7 @@ def rewind_verb(call: Call, console: Console) -> int:
         if picks and target is not None:
             target = _picked(call, console, workspace, at=target.id)
         elif not workspace.list(kind="turn", limit=1, brief=True):
-            console.note(f"no checkpoint here is a turn's, so this goes {count(steps, 'checkpoint')} back")
+            console.note(f"{count(steps, 'state')} back: no checkpoint here is a turn's")
         if target is None:
             console.warn("nothing was changed")
             return DECLINED
