@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import islice
 
 from lastgood import diff
 from lastgood.catalogue import Query
 from lastgood.errors import Damaged, NotFound
 from lastgood.model.report import LogReport, PathChange
-from lastgood.model.tree import DIRECTORY, Entry
-from lastgood.paths import Covering, printable, to_text
+from lastgood.model.tree import DIRECTORY, Entry, TreeId
+from lastgood.paths import Covering, join, printable, to_text
 from lastgood.suggestions import nearest_path
 
 TYPE_CHECKING = False
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
     from lastgood.literals import DiffStatus
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import FileDiff
-    from lastgood.model.tree import TreeId
     from lastgood.view import View
 
     # What a checkpoint says of a path: unknown where it is a gap, or cannot be read.
     Held = Entry | None | Literal["unknown"]
 
 _PAGE = 16
+# So many of the newest checkpoints, and of their directories, are searched for a path of the same name.
+_LOOKED_INTO = 100
+_DIRECTORIES = 5000
+_SHOWN = 3
 
 
 def path_log(context: Context, view: View, path: bytes, *, limit: int | None, guards: bool) -> LogReport:
@@ -41,7 +45,11 @@ def path_log(context: Context, view: View, path: bytes, *, limit: int | None, gu
         history = _History(view, path, pages=_pages(context, query))
         changes = tuple(islice(history.changes(), limit))
         if not changes and limit != 0:
-            raise _never_held(view, history.checkpoints, path, damaged=history.damaged)
+            error = _never_held(view, history.checkpoints, path, damaged=history.damaged)
+            if limit != 1:  # who asks for the last change alone asks whether there is any
+                alike = _same_name(view, history.checkpoints, path)
+                error.details |= {"same_name": [to_text(one) for one in alike]} if alike else {}
+            raise error
     return LogReport(path=path, changes=changes)
 
 
@@ -70,6 +78,31 @@ def _never_held(
         if near is not None:
             hint = f"did you mean {printable(to_text(near))}?"
     return NotFound(f"no checkpoint holds '{shown}'", hint=hint)
+
+
+def _same_name(view: View, checkpoints: Sequence[Checkpoint], path: bytes) -> list[bytes]:
+    """Return some paths with the name of one that nothing holds: of `@`, else of the newest with any."""
+    name = path.rpartition(b"/")[2]
+    stands = view.at()
+    seen = set[tuple[bytes, TreeId]]()
+    for checkpoint in (*(() if stands is None else (stands,)), *checkpoints[:_LOOKED_INTO]):
+        tree = view.tree(checkpoint)
+        found: list[bytes] = []
+        waiting = deque([(b"", tree.root)])
+        while waiting and len(seen) < _DIRECTORIES and len(found) < _SHOWN:
+            above = waiting.popleft()
+            if above in seen:
+                continue
+            seen.add(above)
+            try:
+                entries = tree.objects.directory(above[1])
+            except Damaged:
+                continue  # others may tell
+            found += [join(above[0], one.name) for one in entries if one.name == name]
+            waiting += [(join(above[0], one.name), one.tree_id) for one in entries if one.kind == DIRECTORY]
+        if found:
+            return found[:_SHOWN]
+    return []
 
 
 class _History:

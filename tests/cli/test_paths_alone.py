@@ -78,3 +78,28 @@ def test_a_word_that_is_given_to_list_is_looked_for_in_names_and_messages(kept: 
         said = kept("list", *words, expect=2).err
         assert "lastgood list --name '*second*'" in said, words
     assert "when a path changed: lastgood log second" in kept("list", "second", expect=2).err
+
+
+def test_a_name_without_its_folder_is_answered_with_the_paths_of_that_name(kept: Command) -> None:
+    """Also of files that only earlier checkpoints hold."""
+    (kept.project / "src" / "b.py").unlink()
+    (kept.project / "other").mkdir()
+    (kept.project / "other" / "c.py").write_text("print(2)\n", encoding="utf-8")
+    kept("save", "without b.py")
+    for name, path in (("b.py", "src/b.py"), ("c.py", "other/c.py"), ("src/c.py", "other/c.py")):
+        for words, code in (
+            (("restore", name, "--yes"), 10),
+            (("restore", name, "--dry-run"), 10),
+            (("log", name), 10),
+            (("cat", name), 10),
+            (("diff", name), 10),
+        ):
+            said = kept(*words, expect=code).err
+            assert f"there is {path}: lastgood {words[0]} {path}\n" in said, words
+    assert "print(1)" in kept("cat", "src/b.py").out
+
+
+def test_a_path_of_the_same_name_is_told_as_it_is_typed_there(kept: Command) -> None:
+    said = kept("log", "a.txt", expect=10, cwd=kept.project / "src").err
+    assert "there is ../a.txt: lastgood log ../a.txt\n" in said
+    assert "there is" not in kept("log", "nosuch", expect=10).err

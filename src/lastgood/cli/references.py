@@ -28,9 +28,14 @@ def paths_of(call: Call, workspace: OpenWorkspace) -> tuple[str, ...]:
 
 def path_of(path: str, call: Call, workspace: OpenWorkspace) -> str:
     """Return a path as it was typed, relative to the workspace (see `paths_of`)."""
+    return _relative(path, start=_start(call, workspace), root=workspace.path)
+
+
+def _start(call: Call, workspace: OpenWorkspace) -> str:
+    """Return the folder that a path as it was typed is relative to (see `paths_of`)."""
     here = current()
     in_it = call.text("directory") is None and _inside(here, workspace.path)
-    return _relative(path, start=here if in_it else workspace.path, root=workspace.path)
+    return here if in_it else workspace.path
 
 
 def current() -> str:
@@ -221,12 +226,40 @@ def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: Lastg
         ) from error
     if "is gone and has" in error.hint:
         return
+    none_meant = is_path or ref.startswith("@") or "meant" in error.details
+    near = "" if none_meant else same_name(ref, call, workspace)
+    error.hint = near + error.hint
     if is_path or ("/" in ref and not set(ref) & set(" \t\n")):
         why = "git ignores it, and " if _is_ignored(ref, call, workspace) else ""
         raise NotFound(
             f"{why}no checkpoint holds the path '{printable(ref)}'",
-            hint=f"what one holds: {call.command('show @ --files')}\nthe checkpoints: {call.command('list')}",
+            hint=f"{near}what one holds: {call.command('show @ --files')}"
+            f"\nthe checkpoints: {call.command('list')}",
         ) from error
+
+
+def same_name(typed: str, call: Call, workspace: OpenWorkspace) -> str:
+    """Return lines with paths of the same name as one that nothing holds, as commands; none if none are."""
+    try:
+        # Of the last change alone it would not be looked for.
+        workspace.log(path_of(typed, call, workspace), limit=2, guards=call.verb.name != "log")
+    except NotFound as error:
+        return same_name_lines(error, call, workspace)
+    except (LastgoodError, ValueError):
+        pass
+    return ""
+
+
+def same_name_lines(error: LastgoodError, call: Call, workspace: OpenWorkspace) -> str:
+    """Return lines with the paths of the same name that a `log` found, as commands; none if none are."""
+    found = error.details.get("same_name", ())
+    start = _start(call, workspace)
+    lines = []
+    for one in found if isinstance(found, list | tuple) else ():
+        path = os.path.relpath(f"{workspace.path}/{one}", start)
+        path = f"./{path}" if path.startswith("-") else path
+        lines.append(f"there is {printable(path)}: {call.command(f'{call.verb.name} {quoted(path)}')}\n")
+    return "".join(lines)
 
 
 def _ref_first(

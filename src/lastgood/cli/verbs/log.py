@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from lastgood.cli.opening import number_option, open_group
-from lastgood.cli.references import held_where, looked_up, path_of
+from lastgood.cli.references import held_where, looked_up, path_of, same_name, same_name_lines
 from lastgood.cli.verbs.show import print_bytes
 from lastgood.cli.wording import shortened, size, table, title
+from lastgood.errors import NotFound
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
@@ -24,7 +25,11 @@ def log_verb(call: Call, console: Console) -> int:
     limit = number_option(call, "limit")
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
         path = path_of(call.arguments[0], call, workspace)
-        report = workspace.log(path, limit=limit, guards=call.has("all"))
+        try:
+            report = workspace.log(path, limit=limit, guards=call.has("all"))
+        except NotFound as error:
+            error.hint = same_name_lines(error, call, workspace) + error.hint
+            raise
     if console.json:
         from lastgood.documents import log_document
 
@@ -64,7 +69,11 @@ def cat_verb(call: Call, console: Console) -> int:
         ref = given[0] if given else held_where(typed, call, workspace)
         checkpoint = looked_up(ref, call, workspace)
         path = path_of(typed, call, workspace)
-        content = workspace.read(checkpoint.id, path, private=call.has("private"))
+        try:
+            content = workspace.read(checkpoint.id, path, private=call.has("private"))
+        except NotFound as error:
+            error.hint = same_name(typed, call, workspace) + error.hint
+            raise
     if not console.json:
         print_bytes(content, console)
         return 0
