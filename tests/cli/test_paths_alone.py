@@ -99,6 +99,18 @@ def test_a_name_without_its_folder_is_answered_with_the_paths_of_that_name(kept:
     assert "print(1)" in kept("cat", "src/b.py").out
 
 
+def test_who_has_nothing_to_restore_is_told_where_to_look_on(kept: Command) -> None:
+    """K2: what is there may be what was saved after the damage."""
+    assert "earlier versions: lastgood log a.txt\n" in kept("restore", "@", "a.txt", "--yes").err
+    assert "other checkpoints: lastgood list\n" in kept("restore", "@", "--yes").err
+    assert kept("restore", "@", "a.txt", "--yes", "--quiet").err == ""
+
+
+def test_a_log_on_a_terminal_says_how_to_bring_one_back(kept: Command) -> None:
+    assert "to bring one back: lastgood restore ID a.txt" in kept.terminal("log", "a.txt").out
+    assert "to bring one back" not in kept("log", "a.txt").err
+
+
 def test_a_path_of_the_same_name_is_told_as_it_is_typed_there(kept: Command) -> None:
     said = kept("log", "a.txt", expect=10, cwd=kept.project / "src").err
     assert "there is ../a.txt: lastgood log ../a.txt\n" in said

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 # --- Whether to go on: a person's yes, ``--yes``, or the id of the plan that was looked at (T1, T16) ---
 
 _SHOWN_FILES = 10
+_SHOWN_LOGS = 3
 _KEPT = "A guard checkpoint keeps all of it before anything is touched."
 # Of a plan at least so many paths are shown, and room is left for what is asked.
 _SHOWN_LEAST = 5
@@ -274,6 +275,8 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
         console.lines((*plan_lines(plan), *not_held_lines(report)))
         console.lines(line for part in report.parts for line in part_lines(part))
         console.lines(unwritten_lines(report, call))
+        for line in () if unwritten or plan.base else _elsewhere(plan, call):
+            console.note(line)
         return code
     console.sentence(f"would restore {called(target)}: {plan_counts(plan)}")
     console.lines((*plan_lines(plan), *beside_lines(report, target, call)))
@@ -295,6 +298,13 @@ def _nothing_words(report: RestoreReport, target: Checkpoint) -> str:
     left = [f"the {one}" for one in dict.fromkeys((*beside, *(part.scope for part in report.parts)))]
     what = f"all but {' and '.join(left)}" if left else "what was asked for"
     return f"nothing to restore: {what} already is as in {called(target)}"
+
+
+def _elsewhere(plan: RestorePlan, call: Call) -> list[str]:
+    """Return lines on where else to look: what is there may be what was saved after the damage."""
+    if plan.scopes != ("files",) or not call.paths:
+        return [f"other checkpoints: {call.command('list')}"]
+    return [f"earlier versions: {call.command(f'log {quoted(one)}')}" for one in call.paths[:_SHOWN_LOGS]]
 
 
 def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Restores) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import number_option, open_group
 from lastgood.cli.references import held_where, looked_up, path_of, same_name, same_name_lines
 from lastgood.cli.verbs.show import print_bytes
@@ -38,6 +39,8 @@ def log_verb(call: Call, console: Console) -> int:
     rows = [_HEADER, *(_row(one, console) for one in report.changes)]
     shown = table(rows, flexible=(_NAME,), limit=console.columns())
     console.page([console.styled(shown[0], "bold"), *shown[1:]])
+    if console.out_is_terminal:
+        console.note(f"to bring one back: {call.command(f'restore ID {quoted(call.arguments[0])}')}")
     return 0
 
 
