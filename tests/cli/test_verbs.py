@@ -351,6 +351,37 @@ def test_undo_and_redo_name_each_other(kept: Command) -> None:
     assert not (kept.project / "new.txt").exists()
 
 
+def test_an_undo_on_a_terminal_asks_where_checkpoints_were_made_since(kept: Command) -> None:
+    """Rule T8: it names the restore that it is about, which may be older than what a person means."""
+    kept("restore", "one", "--yes")
+    (kept.project / "later.txt").write_text("later\n", encoding="utf-8")
+    kept("save", "done later")
+    asked = kept.terminal("undo", answers="n\n", expect=130).out
+    assert re.search(r"takes back the restore of ckpt_\w+ of [-0-9: ]+, made\s+just\s+now", asked)
+    assert re.search(r"Made since: 1 checkpoint.\s+ckpt_\w+ \(done later\), ", asked)
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "first\n"
+    assert "[y/N]" not in kept.terminal("undo", "--yes").out
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "second\n"
+
+
+def test_an_undo_on_a_terminal_asks_nothing_right_after_the_restore(kept: Command) -> None:
+    """Rule T8."""
+    kept("restore", "one", "--yes")
+    assert "[y/N]" not in kept.terminal("undo").out
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "second\n"
+
+
+def test_a_forced_undo_on_a_terminal_asks_and_names_what_holds_what_was_edited(kept: Command) -> None:
+    """Rule T8: a redo brings what the restore wrote, not what was edited after it."""
+    kept("restore", "one", "--yes")
+    (kept.project / "a.txt").write_text("edited\n", encoding="utf-8")
+    done = kept.terminal("undo", "--force", answers="y\n").out
+    assert "What changed since goes too" in done
+    (guard,) = re.findall(r"what was there is in (ckpt_\w+)", done)
+    kept("restore", guard, "--yes")
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "edited\n"
+
+
 def test_a_delete_asks_nothing_and_says_the_way_back(kept: Command) -> None:
     shown = kept("delete", "one").out
     assert "their bytes are freed after" in shown

@@ -284,7 +284,16 @@ FILES: tuple[Verb, ...] = (
     Verb(
         name="undo",
         says="take back the last restore, delete or prune",
-        options=(Option(name="list", says="list what can be taken back"), FORCE_UNDO, MERGE_UNDO),
+        about=(
+            "On a terminal it asks where checkpoints were made since the restore that it takes back,\n"
+            "and with --force. What came of a run is taken back by `restore` or `rewind`."
+        ),
+        options=(
+            Option(name="list", says="list what can be taken back"),
+            FORCE_UNDO,
+            MERGE_UNDO,
+            Option(name="yes", short="y", says="do not ask"),
+        ),
         examples=(("lastgood undo", "take back the last one"), ("lastgood undo --list", "what there is")),
         codes=(0, 3, 10, 13, 14),
     ),

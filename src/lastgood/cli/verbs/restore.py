@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 from lastgood.cli import opening
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.plans import part_lines, remarks, report_counts
 from lastgood.cli.references import as_meant, looked_up
-from lastgood.cli.restoring import check_options, restore, telling_what_is_left
-from lastgood.cli.wording import called, count, moment, table
+from lastgood.cli.restoring import agreed, check_options, restore, telling_what_is_left
+from lastgood.cli.wording import ago, called, count, moment, table
 from lastgood.errors import NotFound, Usage
 from lastgood.ids import short
 from lastgood.workspace.restore import Restores
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 
 _OFFERED = 15
+# So many of what was made since a restore are named before it is taken back.
+_SHOWN = 5
 _INDENT = 5
 
 
@@ -122,6 +126,8 @@ def undo_verb(call: Call, console: Console) -> int:
     with open_group(call, Restores, purpose="find") as workspace:
         if call.has("list"):
             return _list(call, console, workspace=workspace)
+        if verb == "undo" and not _undo_agreed(call, console, workspace=workspace):
+            return DECLINED
         with telling_what_is_left(console, workspace), ProgressLine(console, verb):
             act = workspace.undo if verb == "undo" else workspace.redo
             try:
@@ -135,6 +141,31 @@ def undo_verb(call: Call, console: Console) -> int:
     if not console.answer(verb, report):
         _tell(report, original, call, console)
     return 0 if report.complete else OMISSIONS
+
+
+def _undo_agreed(call: Call, console: Console, *, workspace: Restores) -> bool:
+    """Ask about a restore after which checkpoints were made, or that is taken back by force (rule T8)."""
+    if not console.can_ask or call.has("yes") or call.has("quiet"):
+        return True
+    operation = next(iter(workspace.operations(can="undo")), None)
+    if operation is None or operation.type != "restore":
+        return True
+    later = workspace.list(since=operation.at, guards=False, brief=True)
+    made = [one for one in later if one.whole]
+    if not made and not call.has("force"):
+        return True
+    console.left, now = "nothing was changed", time.time_ns()
+    age = ago(operation.at, now=now)
+    console.warn(f"This takes back the {_named(operation)} of {moment(operation.at)}, made {age}.")
+    if made:
+        console.warn(f"Made since: {count(len(made), 'checkpoint')}.")
+    for one in made[:_SHOWN]:
+        console.warn(f"  {called(one)}, {ago(one.manifest.created_at, now=now)}")
+    if len(made) > _SHOWN:
+        console.warn(f"  and {len(made) - _SHOWN:,} more")
+    if call.has("force"):
+        console.warn("What changed since goes too, where it is in the way; a guard checkpoint keeps it.")
+    return agreed("Go ahead?", console)
 
 
 def _tell(report: UndoReport, operation: Operation, call: Call, console: Console) -> None:
@@ -151,6 +182,9 @@ def _tell(report: UndoReport, operation: Operation, call: Call, console: Console
         console.warn(line)
     if effective:
         console.line(f"the other way: {call.command('redo' if undoing else 'undo')}")
+        if call.has("force") and report.guard is not None:  # which the other way does not bring
+            guard = short(report.guard)
+            console.line(f"what was there is in {guard}: {call.command(f'restore {guard}')}")
 
 
 def _list(call: Call, console: Console, *, workspace: Restores) -> int:
