@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from tools.command import Command
 
 
@@ -109,6 +111,17 @@ def test_who_has_nothing_to_restore_is_told_where_to_look_on(kept: Command) -> N
 def test_a_log_on_a_terminal_says_how_to_bring_one_back(kept: Command) -> None:
     assert "to bring one back: lastgood restore ID a.txt" in kept.terminal("log", "a.txt").out
     assert "to bring one back" not in kept("log", "a.txt").err
+
+
+def test_on_a_terminal_a_bare_time_is_taken_where_one_only_looks(kept: Command) -> None:
+    """K2: a program is told the right form."""
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    time.sleep(1.1)
+    shown = kept.terminal("cat", "1s", "a.txt").out
+    assert "'1s' is taken as @{1s}" in shown
+    assert shown.endswith("second\n")
+    assert "third" in kept.terminal("diff", "1s").out
+    assert "a time is written @{1s}" in kept("cat", "1s", "a.txt", expect=10).err
 
 
 def test_a_path_of_the_same_name_is_told_as_it_is_typed_there(kept: Command) -> None:

@@ -102,10 +102,26 @@ def as_meant(call: Call, workspace: OpenWorkspace) -> Call:
     return call
 
 
-def apart(call: Call, workspace: OpenWorkspace) -> Call:
+def time_meant(ref: str, workspace: OpenWorkspace) -> str:
+    """Return the REF of a bare time, said so beside what is shown; any other word as it is.
+
+    Only for one who is at a terminal: a program is told the right form instead.
+    """
+    try:
+        workspace.get(ref)
+    except (NotFound, Invalid) as error:
+        if "meant" in error.details:
+            meant = str(error.details["meant"])
+            _beside(f"'{printable(ref)}' is taken as {meant}")
+            return meant
+    return ref
+
+
+def apart(call: Call, workspace: OpenWorkspace, *, terminal: bool) -> Call:
     """Return a call that only looks, with the paths typed among its REFs where paths belong.
 
-    Of one path alone the REF is that of the newest checkpoint that holds it, unless `@` does.
+    Of one path alone the REF is that of the newest checkpoint that holds it, unless `@` does. On a
+    terminal a bare time is taken as one.
     """
     refs: list[str] = []
     paths: list[str] = []
@@ -116,7 +132,8 @@ def apart(call: Call, workspace: OpenWorkspace) -> Call:
         except (NotFound, Invalid):
             holder = _holder(word, call, workspace)
             if holder is None and not _is_there(word, call, workspace):
-                refs.append(word)  # which is told when it is looked up
+                # What is none is told when it is looked up.
+                refs.append(time_meant(word, workspace) if terminal else word)
                 continue
             paths.append(word)
             holders.append(holder)
@@ -129,7 +146,7 @@ def apart(call: Call, workspace: OpenWorkspace) -> Call:
         if nowhere and _is_ref(more, workspace):
             raise Usage("`diff` compares one pair", hint=f"write: {call.command('diff A B PATH')}")
     if not paths:
-        return call
+        return call.replace(arguments=tuple(refs))
     if not refs and len(holders) == 1 and holders[0] not in {None, "@"} and not call.paths:
         refs.append(str(holders[0]))
         _beside(f"'{printable(paths[0])}' is compared with {holders[0]}, the newest with it")

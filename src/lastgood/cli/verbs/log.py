@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import number_option, open_group
-from lastgood.cli.references import held_where, looked_up, path_of, same_name, same_name_lines
+from lastgood.cli.references import held_where, looked_up, path_of, same_name, same_name_lines, time_meant
 from lastgood.cli.verbs.show import print_bytes
 from lastgood.cli.wording import shortened, size, table, title
 from lastgood.errors import NotFound
@@ -70,6 +70,7 @@ def cat_verb(call: Call, console: Console) -> int:
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
         *given, typed = call.arguments
         ref = given[0] if given else held_where(typed, call, workspace)
+        ref = time_meant(ref, workspace) if console.can_ask else ref
         checkpoint = looked_up(ref, call, workspace)
         path = path_of(typed, call, workspace)
         try:

@@ -267,7 +267,7 @@ def diff_verb(call: Call, console: Console) -> int:
     """Compare, and print a patch or a summary."""
     summary = call.has("stat") or call.has("name-status")
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
-        call = apart(call, workspace)
+        call = apart(call, workspace, terminal=console.can_ask)
         before, after = _sides(call, workspace)
         paths = paths_of(call, workspace)
         with ProgressLine(console, "comparing"):
