@@ -188,6 +188,20 @@ def test_rewind_without_a_number_begins_where_it_would_go(three: Command) -> Non
     assert text_of(three) == "2\n"
 
 
+def test_rewind_where_nothing_before_differs_begins_where_one_stands(lastgood: Command) -> None:
+    """T15: what changed since is taken back from there."""
+    (lastgood.project / "a.txt").write_text("kept\n", encoding="utf-8")
+    lastgood("save", "the only one")
+    (lastgood.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
+    with shown(lastgood, "rewind") as terminal:
+        terminal.until(HELP)
+        terminal.type(ENTER)
+        terminal.until("Go ahead?")
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    assert text_of(lastgood) == "kept\n"
+
+
 def test_rewind_with_a_number_asks_no_such_thing(three: Command) -> None:
     with shown(three, "rewind", "2") as terminal:
         terminal.until("Go ahead?")

@@ -187,7 +187,8 @@ class Restores(OpenWorkspace):
             message = f"cannot rewind {turns}: there is no checkpoint that far back"
             if all(one.kind != "turn" for one in line):
                 message += f"; states of the files before `@`: {len(states_before(line))}"
-            raise NotFound(message, hint="see: lastgood list")
+            hint = "to take back what changed since where you stand: lastgood restore @\nsee: lastgood list"
+            raise NotFound(message, hint=hint)
         return self._view.resolve(found.id)  # whole: a history is read in brief
 
     def _has_returned(self, place: Checkpoint) -> bool:

@@ -106,9 +106,15 @@ def rewind_verb(call: Call, console: Console) -> int:
     picks = text is None and console.can_ask and not any(call.has(option) for option in _SETTLED)
     with open_group(call, Restores, purpose="find") as workspace:
         console.left = "nothing was changed"
-        target: Checkpoint | None = workspace.rewind_target(steps)
-        if picks and target is not None:
-            target = _picked(call, console, workspace, at=target.id)
+        at = workspace.stands_at()
+        target: Checkpoint | None = None
+        try:
+            target = workspace.rewind_target(steps)
+        except NotFound:
+            if not picks or at is None:
+                raise
+        if picks:  # where nothing before differs, there is still what to pick from
+            target = _picked(call, console, workspace, at=at if target is None else target.id)
         elif not workspace.list(kind="turn", limit=1, brief=True):
             console.note(f"{count(steps, 'state')} back: no checkpoint here is a turn's")
         if target is None:
