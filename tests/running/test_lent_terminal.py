@@ -66,9 +66,10 @@ def test_nothing_of_ours_is_shown_while_the_command_has_the_terminal(
 ) -> None:
     """P8c: checkpoints by interval go on."""
     lastgood.environment["LASTGOOD_AUTO_INTERVAL"] = "1s"
-    work = "clear; for i in 1 2 3 4 5 6 7 8; do echo $i > file; sleep 0.5; done; tput cup 0 0; printf x"
+    work = "clear; for i in $(seq 8); do echo $i > file; sleep 0.5; done; tput cup 0 0; printf x; read word"
     with direct("sh", "-c", work) as seen:
         seen.until(lambda: seen.shown == ["x"])
+        seen.type("\n")
         seen.end()
     kinds = [one["kind"] for one in lastgood("list", "--json").json["checkpoints"]]
     assert kinds.count("auto") >= 2
