@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from lastgood import worker
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner import parallel, read, walk
 from lastgood.scanner import scan as scanner
@@ -137,7 +136,6 @@ def test_any_series_of_changes_comes_out_as_without_a_cache(
 def test_a_twin_looks_after_half_of_a_large_workspace(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "WORTHWHILE_FILES", 10)
     monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1 << 40)
-    monkeypatch.setattr(worker, "_count", int)  # a worker of xdist has threads that do not scan
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(parallel, "_LEAST_PATIENCE_MS", 600_000)
     plant(desk)
@@ -152,7 +150,6 @@ def test_a_twin_looks_after_half_of_a_large_workspace(desk: Desk, monkeypatch: p
 def test_no_twin_where_forking_costs_more_than_it_saves(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "WORTHWHILE_FILES", 10)
     monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1)
-    monkeypatch.setattr(worker, "_count", int)  # as above
     monkeypatch.setattr(os, "fork", None)
     plant(desk)
     first = desk.save()
@@ -163,7 +160,6 @@ def test_no_twin_where_forking_costs_more_than_it_saves(desk: Desk, monkeypatch:
 def test_a_twin_that_fails_costs_only_time(desk: Desk, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     monkeypatch.setattr(walk, "WORTHWHILE_FILES", 10)
     monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1 << 40)
-    monkeypatch.setattr(worker, "_count", int)  # a worker of xdist has threads that do not scan
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     plant(desk)
     desk.save()

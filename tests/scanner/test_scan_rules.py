@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import pytest
 
-from lastgood import worker
 from lastgood.scanner import parallel, walk
 from lastgood.settings import CaptureSettings
 from tools.desk import Desk
@@ -190,7 +189,6 @@ def test_a_twin_leaves_out_nothing_that_is_forced(desk: Desk, monkeypatch: pytes
     """T2: a directory that looks as it did is looked at all the same if something in it is forced."""
     monkeypatch.setattr(walk, "WORTHWHILE_FILES", 10)
     monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1 << 40)
-    monkeypatch.setattr(worker, "_count", int)  # a worker of xdist has threads that do not scan
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     desk.write(".gitignore", "*.log\nbuild/\n")
     inside = [f"d{outer}/e{inner}" for outer in range(6) for inner in range(4)]
