@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from fnmatch import fnmatchcase
 from itertools import islice
 
 from lastgood import diff
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lastgood.literals import DiffStatus
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import FileDiff
+    from lastgood.trees import Files
     from lastgood.view import View
 
     # What a checkpoint says of a path: unknown where it is a gap, or cannot be read.
@@ -31,7 +33,10 @@ _PAGE = 16
 # So many of the newest checkpoints, and of their directories, are searched for a path of the same name.
 _LOOKED_INTO = 100
 _DIRECTORIES = 5000
-_SHOWN = 3
+_SHOWN = 5
+# What a pattern of the shell has in it; and how long a part of a name is that says anything.
+_WILD = frozenset("*?[")
+_PART = 3
 
 
 def path_log(context: Context, view: View, path: bytes, *, limit: int | None, guards: bool) -> LogReport:
@@ -47,7 +52,7 @@ def path_log(context: Context, view: View, path: bytes, *, limit: int | None, gu
         if not changes and limit != 0:
             error = _never_held(view, history.checkpoints, path, damaged=history.damaged)
             if limit != 1:  # who asks for the last change alone asks whether there is any
-                alike = _same_name(view, history.checkpoints, path)
+                alike = _alike(view, history.checkpoints, path)
                 error.details |= {"same_name": [to_text(one) for one in alike]} if alike else {}
             raise error
     return LogReport(path=path, changes=changes)
@@ -80,29 +85,46 @@ def _never_held(
     return NotFound(f"no checkpoint holds '{shown}'", hint=hint)
 
 
-def _same_name(view: View, checkpoints: Sequence[Checkpoint], path: bytes) -> list[bytes]:
-    """Return some paths with the name of one that nothing holds: of `@`, else of the newest with any."""
+def _alike(view: View, checkpoints: Sequence[Checkpoint], path: bytes) -> list[bytes]:
+    """Return some paths that one which nothing holds may be meant for, of `@`, else of the newest with any.
+
+    Those of its name; else those that it fits as a pattern of the shell, or of whose name it is a part.
+    """
     name = path.rpartition(b"/")[2]
     stands = view.at()
     seen = set[tuple[bytes, TreeId]]()
+    partly: list[bytes] = []
     for checkpoint in (*(() if stands is None else (stands,)), *checkpoints[:_LOOKED_INTO]):
-        tree = view.tree(checkpoint)
-        found: list[bytes] = []
-        waiting = deque([(b"", tree.root)])
-        while waiting and len(seen) < _DIRECTORIES and len(found) < _SHOWN:
-            above = waiting.popleft()
-            if above in seen:
-                continue
-            seen.add(above)
-            try:
-                entries = tree.objects.directory(above[1])
-            except Damaged:
-                continue  # others may tell
-            found += [join(above[0], one.name) for one in entries if one.name == name]
-            waiting += [(join(above[0], one.name), one.tree_id) for one in entries if one.kind == DIRECTORY]
+        below = list(_below(view.tree(checkpoint), seen))
+        found = [one for one in below if one.rpartition(b"/")[2] == name]
         if found:
             return found[:_SHOWN]
-    return []
+        partly = partly or [one for one in below if _is_like(path, one)][:_SHOWN]
+    return partly
+
+
+def _below(tree: Files, seen: set[tuple[bytes, TreeId]]) -> Iterator[bytes]:
+    """Yield every path of a tree in directories that were not seen yet, those near the top first."""
+    waiting = deque([(b"", tree.root)])
+    while waiting and len(seen) < _DIRECTORIES:
+        above = waiting.popleft()
+        if above in seen:
+            continue
+        seen.add(above)
+        try:
+            entries = tree.objects.directory(above[1])
+        except Damaged:
+            continue  # others may tell
+        yield from (join(above[0], one.name) for one in entries)
+        waiting += [(join(above[0], one.name), one.tree_id) for one in entries if one.kind == DIRECTORY]
+
+
+def _is_like(typed: bytes, path: bytes) -> bool:
+    """Tell whether a word fits a path as a pattern of the shell, or is a part of its name."""
+    pattern, name = to_text(typed).lower(), to_text(path.rpartition(b"/")[2]).lower()
+    if _WILD & set(pattern):
+        return fnmatchcase(to_text(path).lower() if "/" in pattern else name, pattern)
+    return "/" not in pattern and len(pattern) >= _PART and pattern in name
 
 
 class _History:

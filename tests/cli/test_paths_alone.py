@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import time
+from collections.abc import Callable
+
+import pytest
 
 from tools.command import Command
+from tools.harm import lose
 
 
 def test_a_diff_takes_paths_after_its_refs_or_without_any(kept: Command) -> None:
@@ -97,7 +102,8 @@ def test_a_name_without_its_folder_is_answered_with_the_paths_of_that_name(kept:
             (("diff", name), 10),
         ):
             said = kept(*words, expect=code).err
-            assert f"there is {path}: lastgood {words[0]} {path}\n" in said, words
+            there = "was" if path == "src/b.py" else "is"
+            assert f"there {there} {path}: lastgood {words[0]} {path}\n" in said, words
     assert "print(1)" in kept("cat", "src/b.py").out
 
 
@@ -128,3 +134,60 @@ def test_a_path_of_the_same_name_is_told_as_it_is_typed_there(kept: Command) -> 
     said = kept("log", "a.txt", expect=10, cwd=kept.project / "src").err
     assert "there is ../a.txt: lastgood log ../a.txt\n" in said
     assert "there is" not in kept("log", "nosuch", expect=10).err
+
+
+def test_what_a_restore_may_mean_is_told_with_what_is_missing_first(kept: Command) -> None:
+    """A part of a name and a pattern too; the file that is whole is no loss."""
+    (kept.project / "other").mkdir()
+    (kept.project / "other" / "b.py").write_text("print(2)\n", encoding="utf-8")
+    kept("save", "two of them")
+    (kept.project / "src" / "b.py").unlink()
+    for words in (("b.py", "--yes"), ("*/b.py", "--yes"), ("b.p", "--dry-run")):
+        said = kept("restore", *words, expect=10).err
+        was, still = "there was src/b.py: lastgood restore src/b.py", "there is other/b.py: lastgood restore"
+        assert was in said, words
+        assert said.index(was) < said.index(still), words
+
+
+def test_a_path_that_a_checkpoint_lacks_is_answered_with_those_of_its_name(kept: Command) -> None:
+    """Also after the REF."""
+    said = kept("restore", "@", "b.py", "--yes", expect=10).err
+    assert "there is src/b.py: lastgood restore @ -- src/b.py\n" in said
+
+
+def test_dashes_change_nothing_of_a_path_alone(kept: Command) -> None:
+    """K2: a program is told the right form."""
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    assert "  change  a.txt\n" in kept("restore", "--dry-run", "--", "a.txt").out
+    said = kept("restore", "--yes", "--", "a.txt", expect=2).err
+    assert "lastgood restore @ -- a.txt" in said
+    assert "no checkpoint" in kept("restore", "--yes", "--", "nosuch", expect=10).err
+
+
+@pytest.mark.damages
+def test_a_path_alone_is_meant_as_of_the_newest_from_which_it_can_be_read(kept: Command) -> None:
+    """K4: a file and a folder of which `@` has lost what it holds."""
+    texts = [random.Random(seed).randbytes(300).hex() + "\n" for seed in (1, 2)]
+    for name, text in zip(("older", "newer"), texts, strict=True):
+        (kept.project / "src" / "b.py").write_text(text, encoding="utf-8")
+        kept("save", name)
+    lose(kept.store, f"{kept('show', '@', '--json').json['checkpoint']['commit']}:workspace/src/b.py")
+    (kept.project / "src" / "b.py").unlink()
+    for path in ("src/b.py", "src"):
+        shown = kept("restore", path, "--dry-run")
+        assert "(older)" in shown.out, path
+        assert f"what @ has of '{path}' is damaged" in shown.err, path
+    assert kept("cat", "src/b.py").out == texts[0]
+
+
+def test_head_is_told_of_a_whole_restore_and_once(kept: Command, git: Callable[..., str]) -> None:
+    """T9: of some files that it has moved says nothing."""
+    git(kept.project, "init", "-q")
+    kept("save", "before the commit")
+    git(kept.project, "add", ".")
+    git(kept.project, "commit", "-qm", "one")
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    whole = kept.terminal("restore", "@", answers="y\n").out
+    assert whole.count("HEAD has moved") == 1, whole
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    assert "HEAD" not in kept.terminal("restore", "@", "a.txt", answers="y\n").out

@@ -246,9 +246,11 @@ def _irreversible(effect: Effect) -> str:
 def _git_line(report: RestoreReport) -> str | None:
     """Return what to say about a HEAD that is not where it was, or an index that is another (rule T9)."""
     moved = report.head_moved
+    if report.planned.paths or report.folder_made:  # of some files it says nothing
+        return None
     if report.index_differs:
         return "git's index stays as it is, and is not as it was at that checkpoint (--git puts it back too)"
-    if moved is None or report.folder_made or any(part.scope == "git" for part in report.parts):
+    if moved is None or any(part.scope == "git" for part in report.parts):
         return None
     words = _moved_words(moved)
     return words if moved.to is None else f"{words}, and stays as it is (--git puts HEAD and index back too)"

@@ -5,64 +5,23 @@ from __future__ import annotations
 import os
 
 from lastgood.cli.grammar import quoted
-from lastgood.errors import Invalid, LastgoodError, NotFound, Usage
+from lastgood.cli.typed_paths import alike, inside, only_meant, path_of, same_name
+from lastgood.errors import Damaged, Invalid, LastgoodError, NotFound, Usage
 from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from lastgood.cli.grammar import Call
+    from lastgood.cli.opening import Console
+    from lastgood.cli.typed_paths import Alike
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.workspace.opened import OpenWorkspace
 
 _SHOWN_OTHERS = 5
-
-
-def paths_of(call: Call, workspace: OpenWorkspace) -> tuple[str, ...]:
-    """Return the paths after ``--`` relative to the workspace.
-
-    As typed they are relative to the folder of ``-C``, else to the current folder if that lies in
-    the workspace, else to the workspace.
-    """
-    return tuple(path_of(path, call, workspace) for path in call.paths or ())
-
-
-def path_of(path: str, call: Call, workspace: OpenWorkspace) -> str:
-    """Return a path as it was typed, relative to the workspace (see `paths_of`)."""
-    return _relative(path, start=_start(call, workspace), root=workspace.path)
-
-
-def _start(call: Call, workspace: OpenWorkspace) -> str:
-    """Return the folder that a path as it was typed is relative to (see `paths_of`)."""
-    here = current()
-    in_it = call.text("directory") is None and _inside(here, workspace.path)
-    return here if in_it else workspace.path
-
-
-def current() -> str:
-    """Return the current folder, or where it was before it was deleted; nothing where that is not known."""
-    from lastgood.workspace.arguments import current_folder
-
-    try:
-        return current_folder(os.environ)
-    except NotFound:
-        return ""
-
-
-def _relative(path: str, *, start: str, root: str) -> str:
-    full = os.path.normpath(os.path.join(start, path))
-    if not _inside(full, root):
-        # Another spelling of the workspace (through a link) means the same place.
-        full = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
-    if not _inside(full, root):
-        raise Invalid(
-            f"'{printable(path)}' is outside the workspace {printable(root)}",
-            hint="give a path inside it, or -C DIR for another workspace",
-        )
-    return "." if full == root else full[len(root.rstrip("/")) + 1 :]
-
-
-def _inside(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")
+# So many of the last versions of a path are tried for one that can be read.
+_LOOKED_AT = 16
 
 
 def looked_up(ref: str, call: Call, workspace: OpenWorkspace) -> Checkpoint:
@@ -80,26 +39,79 @@ def looked_up(ref: str, call: Call, workspace: OpenWorkspace) -> Checkpoint:
     return found
 
 
-def as_meant(call: Call, workspace: OpenWorkspace) -> Call:
-    """Return a call as the person meant it who typed a path or a bare time where its REF belongs.
+def as_meant(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call | None:
+    """Return a call as the person meant it: a path or a bare time where its REF belongs, a part of a path.
 
-    Only for one who is shown it before anything is done: a program is told the right form instead.
+    None if they were asked, and left. Only for one who is shown it before anything is done: a program is
+    told the right form instead.
     """
-    ref, paths = call.arguments[0], call.paths or ()
+    ref, paths = call.argument(0), call.paths or ()
+    if ref is None:
+        return _of_paths(paths, call, console, workspace=workspace) if paths else call
     try:
         workspace.get(ref)
     except (NotFound, Invalid) as error:
         if (swapped := _swapped(call, workspace)) is not None:
             return call.replace(arguments=(swapped,), paths=(ref,))
-        holder = _holder(ref, call, workspace)
-        if holder is not None:
-            return call.replace(arguments=(holder,), paths=tuple(dict.fromkeys((ref, *paths))))
         if "meant" in error.details:
             return call.replace(arguments=(str(error.details["meant"]),))
+        if _holder(ref, call, workspace) is not None or _is_alike(ref, call, console, workspace=workspace):
+            return _of_paths((ref, *paths), call, console, workspace=workspace)
         return call
     if not paths:
         _tell_path(ref, call, workspace)
-    return call
+    return _with_paths(ref, paths, call, console, workspace=workspace)
+
+
+def _is_alike(word: str, call: Call, console: Console, *, workspace: OpenWorkspace) -> bool:
+    """Tell whether somebody is there to be asked which path a word is meant for, and there is one."""
+    return console.can_ask and not word.startswith("@") and bool(alike(word, call, workspace))
+
+
+def _of_paths(paths: Sequence[str], call: Call, console: Console, *, workspace: OpenWorkspace) -> Call | None:
+    """Return a call of paths alone, from where one stands or from the newest that has the first."""
+    meant = _all_meant(paths, call, console, workspace=workspace)
+    if meant is None:
+        return None
+    holder = _holder(meant[0], call, workspace)
+    if holder is None:
+        return call.replace(arguments=(meant[0],), paths=meant[1:])  # which is refused, and told why
+    return call.replace(arguments=(holder,), paths=meant)
+
+
+def _with_paths(
+    ref: str, paths: Sequence[str], call: Call, console: Console, *, workspace: OpenWorkspace
+) -> Call | None:
+    """Return a call with its paths as they were meant, of those that its checkpoint holds."""
+    meant = _all_meant(paths, call, console, workspace=workspace, ref=ref)
+    return None if meant is None else call.replace(paths=meant) if paths else call
+
+
+def _all_meant(
+    paths: Sequence[str], call: Call, console: Console, *, workspace: OpenWorkspace, ref: str | None = None
+) -> tuple[str, ...] | None:
+    meant: list[str] = []
+    for typed in paths:
+        found = _missed(typed, call, workspace, ref=ref) if console.can_ask else []
+        path = only_meant(typed, found, call, console, workspace=workspace) if found else typed
+        if path is None:
+            return None
+        meant.append(path)
+    return tuple(dict.fromkeys(meant))
+
+
+def _missed(typed: str, call: Call, workspace: OpenWorkspace, *, ref: str | None) -> list[Alike]:
+    """Return what may be meant by a path; nothing where it is one itself."""
+    if _is_there(typed, call, workspace):
+        return []
+    if ref is None:
+        return [] if _holder(typed, call, workspace) is not None else alike(typed, call, workspace)
+    try:
+        held = _holds(ref, path_of(typed, call, workspace), workspace)
+    except LastgoodError:
+        return []
+    found = [] if held else alike(typed, call, workspace)
+    return [one for one in found if _holds(ref, one.path, workspace)]
 
 
 def time_meant(ref: str, workspace: OpenWorkspace) -> str:
@@ -235,12 +247,8 @@ def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: Lastg
             details=error.details,
         ) from error
     if holder is not None:
-        words = " ".join(quoted(one) for one in dict.fromkeys((ref, *(call.paths or ()))))
-        where = "where you stand" if holder == "@" else f"{holder}, the newest with it"
-        raise Usage(
-            f"'{printable(ref)}' is a path, and a checkpoint belongs here",
-            hint=f"for this path from {where}: {call.command(f'{call.verb.name} {holder} -- {words}')}",
-        ) from error
+        hint = _paths_hint((ref, *(call.paths or ())), holder, call)
+        raise Usage(f"'{printable(ref)}' is a path, and a checkpoint belongs here", hint=hint) from error
     if "is gone and has" in error.hint:
         return
     none_meant = is_path or ref.startswith("@") or "meant" in error.details
@@ -255,28 +263,23 @@ def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: Lastg
         ) from error
 
 
-def same_name(typed: str, call: Call, workspace: OpenWorkspace) -> str:
-    """Return lines with paths of the same name as one that nothing holds, as commands; none if none are."""
-    try:
-        # Of the last change alone it would not be looked for.
-        workspace.log(path_of(typed, call, workspace), limit=2, guards=call.verb.name != "log")
-    except NotFound as error:
-        return same_name_lines(error, call, workspace)
-    except (LastgoodError, ValueError):
-        pass
-    return ""
+def refuse_paths_alone(call: Call, workspace: OpenWorkspace) -> None:
+    """Refuse a call of paths without a REF, which nobody is shown before it is done."""
+    paths = call.paths or ()
+    holder = _holder(paths[0], call, workspace)
+    if holder is None:
+        looked_up(paths[0], call, workspace)
+    raise Usage(
+        f"`{call.verb.name}` needs a REF before its paths", hint=_paths_hint(paths, holder or "@", call)
+    )
 
 
-def same_name_lines(error: LastgoodError, call: Call, workspace: OpenWorkspace) -> str:
-    """Return lines with the paths of the same name that a `log` found, as commands; none if none are."""
-    found = error.details.get("same_name", ())
-    start = _start(call, workspace)
-    lines = []
-    for one in found if isinstance(found, list | tuple) else ():
-        path = os.path.relpath(f"{workspace.path}/{one}", start)
-        path = f"./{path}" if path.startswith("-") else path
-        lines.append(f"there is {printable(path)}: {call.command(f'{call.verb.name} {quoted(path)}')}\n")
-    return "".join(lines)
+def _paths_hint(paths: Sequence[str], holder: str, call: Call) -> str:
+    """Return how to write what is meant of paths alone, from the checkpoint that has them."""
+    words = " ".join(quoted(one) for one in dict.fromkeys(paths))
+    where = "where you stand" if holder == "@" else f"{holder}, the newest with it"
+    which = "this path" if len(paths) == 1 else "these paths"
+    return f"for {which} from {where}: {call.command(f'{call.verb.name} {holder} -- {words}')}"
 
 
 def _ref_first(
@@ -304,31 +307,65 @@ def _is_ignored(ref: str, call: Call, workspace: OpenWorkspace) -> bool:
         left_out = [to_text(one).rstrip("/") for one in workspace.get("@").manifest.ignored_paths]
     except LastgoodError:
         return False
-    return any(_inside(path, one) for one in left_out)
+    return any(inside(path, one) for one in left_out)
 
 
 def _holder(ref: str, call: Call, workspace: OpenWorkspace) -> str | None:
     """Return the REF that a path alone is meant of: `@` if that holds it, else the newest that does.
 
-    A guard counts where nothing else ever held it. None if nothing did.
+    One of which it cannot be read is passed over for the next, where there is one. A guard counts where
+    nothing else ever held it. None if nothing did.
     """
     try:
         path = path_of(ref, call, workspace)
     except LastgoodError:
         return None
+    held = _holds("@", path, workspace)
+    if held and _can_be_read("@", path, workspace):
+        return "@"
+    whole = (one.short_id for one in _holders(path, workspace) if _can_be_read(one.id, path, workspace))
+    holder = next(whole, None)
+    if held and holder is not None:
+        _beside(f"what @ has of '{printable(ref)}' is damaged: {holder} has it")
+    return holder or ("@" if held else None)
+
+
+def _holds(ref: str, path: str, workspace: OpenWorkspace) -> bool:
+    """Tell whether a checkpoint holds a path, as far as that can be read."""
     try:
-        beside = workspace.entries("@", folder=os.path.dirname(path) or ".")
-        if path == "." or any(to_text(one.path) == path for one in beside):
-            return "@"
+        beside = workspace.entries(ref, folder=os.path.dirname(path) or ".")
     except LastgoodError:
-        pass  # of what cannot be read others may tell
-    for guards in (False, True):  # what is deleted is what one most wants back
+        return False
+    return path == "." or any(to_text(one.path) == path for one in beside)
+
+
+def _can_be_read(ref: str, path: str, workspace: OpenWorkspace) -> bool:
+    """Tell whether all that would come back of a path can be read."""
+    try:
+        workspace.read(ref, path)
+    except Damaged:
+        return False
+    except LastgoodError:  # a folder: what is not as it was
         try:
-            newest, *_ = workspace.log(path, limit=1, guards=guards).changes
-            gone = newest.status == "deleted"
-            holder = workspace.previous(newest.checkpoint.id) if gone else newest.checkpoint
+            changed = workspace.diff(ref, paths=(path,), private=True).files
+        except Damaged:
+            return False
+        except LastgoodError:
+            return True
+        return not any(one.damaged for one in changed)
+    return True
+
+
+def _holders(path: str, workspace: OpenWorkspace) -> Iterator[Checkpoint]:
+    """Yield the checkpoints that hold the last versions of a path, newest first; guards after all others."""
+    for guards, limit in ((False, 1), (False, _LOOKED_AT), (True, _LOOKED_AT)):
+        try:
+            changes = workspace.log(path, limit=limit, guards=guards).changes
         except (LastgoodError, ValueError):
             continue
-        if holder is not None:
-            return holder.short_id
-    return None
+        for one in changes:
+            holder = one.checkpoint
+            # What is deleted is what one most wants back.
+            before = workspace.previous(holder.id) if one.status == "deleted" else holder
+            if before is not None:
+                yield before

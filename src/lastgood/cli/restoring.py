@@ -21,9 +21,9 @@ from lastgood.cli.plans import (
     shortened_plan,
     unwritten_lines,
 )
-from lastgood.cli.references import current, paths_of
+from lastgood.cli.typed_paths import current, path_of, paths_of, same_name
 from lastgood.cli.wording import ago, called, count
-from lastgood.errors import Conflict, Damaged, Unsafe, Usage
+from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Usage
 from lastgood.ids import short
 from lastgood.paths import printable, to_text
 from lastgood.restore.plan import too_many_deletions
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 _SHOWN_FILES = 10
 _SHOWN_LOGS = 3
-_KEPT = "A guard checkpoint keeps all of it before anything is touched."
+_KEPT = "All of it is saved first, in a guard checkpoint: `lastgood undo` brings it back."
 # Of a plan at least so many paths are shown, and room is left for what is asked.
 _SHOWN_LEAST = 5
 _ASKING = 4
@@ -79,8 +79,11 @@ def demand_means(call: Call, console: Console) -> None:
 
 def consented(
     preview: RestoreReport, call: Call, console: Console, *, workspace: Restores, target: Checkpoint
-) -> bool:
-    """Tell whether to carry out a plan; raises where the answer cannot be had."""
+) -> Sequence[str] | None:
+    """Return what a person was told beside the files before they agreed to a plan, None if they did not.
+
+    Raises where the answer cannot be had.
+    """
     plan = preview.planned
     wanted = call.text("plan")
     if wanted is not None:
@@ -90,10 +93,10 @@ def consented(
                 hint=f"look again: {_again(call, '--dry-run')}",
                 details={"planned": wanted, "plan": plan.id},
             )
-        return True
+        return ()
     large = too_many_deletions(plan.steps, files_before(plan, target))
     if call.has("yes") and not large:
-        return True
+        return ()
     if not console.can_ask:
         raise Unsafe(
             f"this would delete {count(plan.deletions, 'file')}; --yes is not enough for that",
@@ -103,7 +106,7 @@ def consented(
     _show(preview, target, call, console, workspace=workspace)
     if large:
         console.warn(f"This deletes {count(plan.deletions, 'file')}, a large part of the workspace.")
-    return agreed("Go ahead?", console)
+    return beside_lines(preview, target, call) if agreed("Go ahead?", console) else None
 
 
 def many_agreed(plan: RestorePlan, call: Call, console: Console) -> bool:
@@ -161,12 +164,12 @@ def _show(
         except Damaged as error:  # what is to come back may be whole
             told = f"What changed since where you stand cannot be told: {printable(error.message)}"
             unknown = [told, _KEPT]
-    lines = [*unknown, *_drift_lines(drift), *beside_lines(preview, target, call)]
+    # Back to where one stands, what happens to a path is plain from what changed in it.
+    plain = drift is not None and len(drift.files) <= _SHOWN_FILES and _is_back(drift, plan)
+    lines = [*unknown, *_drift_lines(drift, plain=plain), *beside_lines(preview, target, call)]
     age = ago(target.manifest.created_at, now=time.time_ns())
     lines.append(f"Restoring {called(target)}, made {age}: {plan_counts(plan)}.")
     room = console.rows() - len(lines) - _ASKING
-    # Back to where one stands, what happens to a path is plain from what changed in it.
-    plain = drift is not None and len(drift.files) <= _SHOWN_FILES and _is_back(drift, plan)
     for line in (*lines, *(() if plain else shortened_plan(plan, most=max(_SHOWN_LEAST, room)))):
         console.warn(line)
 
@@ -181,14 +184,23 @@ def _paths(drift: DiffReport) -> set[bytes]:
     return {path for one in drift.files for path in (one.path, one.old_path) if path is not None}
 
 
-def _drift_lines(report: DiffReport | None) -> list[str]:
-    """Return what changed of the call's paths since where the workspace stands: nothing has kept it yet."""
+# What a restore of where one stands makes of a change.
+_UNDONE = {"added": "will go", "deleted": "comes back"}
+
+
+def _drift_lines(report: DiffReport | None, *, plain: bool) -> list[str]:
+    """Return what changed of the call's paths since where the workspace stands: nothing has kept it yet.
+
+    Where that is ``plain`` from the change, with what becomes of each.
+    """
     if report is None or not report.files:
         return []
     lines = [
         f"Changed since {short(report.from_ or '')}, where you stand: {count(len(report.files), 'file')}."
     ]
-    lines += [f"  {one.status:8} {printable(to_text(one.path))}" for one in report.files[:_SHOWN_FILES]]
+    for one in report.files[:_SHOWN_FILES]:
+        becomes = f" ({_UNDONE.get(one.status, 'as it was')})" if plain else ""
+        lines.append(f"  {one.status:8} {printable(to_text(one.path))}{becomes}")
     if len(report.files) > _SHOWN_FILES:
         lines.append(f"  and {len(report.files) - _SHOWN_FILES:,} more")
     return [*lines, _KEPT]
@@ -216,19 +228,20 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Rest
         demand_means(call, console)
     console.left = "nothing was changed"
     with ProgressLine(console, "planning"):
-        plan = workspace.plan_restore(target.id, **_options(call, workspace))
+        plan = _plan(target, call, workspace)
         preview = workspace.preview(plan)
     if call.has("dry-run"):
         return _planned(preview.replace(dry_run=True), target, call, console)
     if plan.empty and not preview.folder_made:  # the workspace may come to stand elsewhere all the same
         report = workspace.apply(plan) if plan.whole else preview.replace(dry_run=False)
         return _planned(report, target, call, console)
-    if not consented(preview, call, console, workspace=workspace, target=target):
+    told = consented(preview, call, console, workspace=workspace, target=target)
+    if told is None:
         return DECLINED
     with telling_what_is_left(console, workspace), ProgressLine(console, "restoring"):
         report = workspace.apply(plan)
     if not console.answer(call.verb.name, report):
-        _tell(report, target, call, console)
+        _tell(report, target, call, console, told=told)
     return 0 if report.complete else OMISSIONS
 
 
@@ -248,6 +261,18 @@ def telling_what_is_left(console: Console, workspace: Restores) -> Iterator[None
             console.left_hint = "to take it back: lastgood undo"
         else:
             console.left = "nothing was changed"
+        raise
+
+
+def _plan(target: Checkpoint, call: Call, workspace: Restores) -> RestorePlan:
+    """Return what would be done; of a path that nothing holds those of a like name are told."""
+    try:
+        return workspace.plan_restore(target.id, **_options(call, workspace))
+    except NotFound as error:
+        near = "near" in error.details or "path" not in error.details
+        for typed in () if near else call.paths or ():
+            if path_of(typed, call, workspace) == error.details["path"]:
+                error.hint = same_name(typed, call, workspace, ref=call.argument(0)) + error.hint
         raise
 
 
@@ -323,10 +348,14 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Resto
     return 0 if report.complete else OMISSIONS
 
 
-def _tell(report: RestoreReport, target: Checkpoint, call: Call, console: Console) -> None:
+def _tell(
+    report: RestoreReport, target: Checkpoint, call: Call, console: Console, *, told: Sequence[str]
+) -> None:
+    """Tell what was done, without what was ``told`` before and is as it was."""
     console.sentence(done_words(report.outcomes, called(target)))
     for line in (*remarks(report.outcomes), *beside_lines(report, target, call)):
-        console.warn(line)
+        if line not in told:
+            console.warn(line)
     if report.folder_made and _is_lost():
         console.warn(f"this shell is still in the folder that was deleted: cd {quoted(current())}")
     if report.operation is not None:

@@ -232,7 +232,7 @@ def _held(typed: _Typed, current: str) -> Iterator[Candidate]:
     ref = next(iter(typed.arguments), "@")
 
     def listed(workspace: Workspace) -> Iterable[tuple[bytes, bool]]:
-        from lastgood.cli.references import path_of
+        from lastgood.cli.typed_paths import path_of
 
         place = path_of(folder or ".", typed.call(), workspace)
         try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import number_option, open_group
-from lastgood.cli.references import held_where, looked_up, path_of, same_name, same_name_lines, time_meant
+from lastgood.cli.references import held_where, looked_up, time_meant
+from lastgood.cli.typed_paths import alike_lines, alike_of, path_of, same_name
 from lastgood.cli.verbs.show import print_bytes
 from lastgood.cli.wording import shortened, size, table, title
 from lastgood.errors import NotFound
@@ -29,7 +30,8 @@ def log_verb(call: Call, console: Console) -> int:
         try:
             report = workspace.log(path, limit=limit, guards=call.has("all"))
         except NotFound as error:
-            error.hint = same_name_lines(error, call, workspace) + error.hint
+            found = alike_of(error, call, workspace)
+            error.hint = alike_lines(found, call, workspace) + error.hint
             raise
     if console.json:
         from lastgood.documents import log_document

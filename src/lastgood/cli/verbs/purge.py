@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_for
-from lastgood.cli.references import path_of
 from lastgood.cli.restoring import agreed
+from lastgood.cli.typed_paths import path_of
 from lastgood.cli.wording import count, path_text, size
 from lastgood.errors import Usage
 from lastgood.ids import short

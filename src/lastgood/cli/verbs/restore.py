@@ -7,7 +7,7 @@ import time
 from lastgood.cli import opening
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.plans import part_lines, remarks, report_counts
-from lastgood.cli.references import as_meant, looked_up
+from lastgood.cli.references import as_meant, looked_up, refuse_paths_alone
 from lastgood.cli.restoring import agreed, check_options, restore, telling_what_is_left
 from lastgood.cli.wording import ago, called, count, moment, table
 from lastgood.errors import NotFound, Usage
@@ -35,7 +35,7 @@ _INDENT = 5
 def restore_verb(call: Call, console: Console) -> int:
     """Restore; without a REF a person picks one."""
     ref = call.argument(0)
-    if ref is None and (not console.can_ask or call.has("plan")):
+    if ref is None and not call.paths and (not console.can_ask or call.has("plan")):
         raise Usage(
             "`restore` needs a REF",
             hint=f"write: lastgood {call.verb.usage}\nto where you stand: {call.command('restore @')}"
@@ -43,11 +43,16 @@ def restore_verb(call: Call, console: Console) -> int:
         )
     check_options(call)
     with open_group(call, Restores, purpose="find") as workspace:
-        shown = call.has("dry-run") or (console.can_ask and not call.has("yes"))
-        if ref is not None and shown:
-            call = as_meant(call, workspace)
-            ref = call.argument(0)
         console.left = "nothing was changed"
+        shown = call.has("dry-run") or (console.can_ask and not call.has("yes"))
+        if shown:
+            meant = as_meant(call, console, workspace=workspace)
+            if meant is None:
+                console.warn("nothing was changed")
+                return DECLINED
+            call, ref = meant, meant.argument(0)
+        elif ref is None and call.paths:
+            refuse_paths_alone(call, workspace)
         if ref is None:  # who picks is shown what would happen, whatever was said before
             options = {name: given for name, given in call.options.items() if name != "yes"}
             call = call.replace(options=options)

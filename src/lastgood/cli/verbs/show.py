@@ -6,7 +6,8 @@ import time
 from io import BytesIO
 
 from lastgood.cli.opening import OMISSIONS, ProgressLine, open_group
-from lastgood.cli.references import apart, looked_up, paths_of
+from lastgood.cli.references import apart, looked_up
+from lastgood.cli.typed_paths import paths_of
 from lastgood.cli.wording import ago, changes, count, moment, size, table
 from lastgood.errors import NotFound, Usage
 from lastgood.paths import printable, to_text
