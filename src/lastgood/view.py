@@ -260,6 +260,15 @@ def last_time_of_day(seconds: int, *, now: int) -> int:
     return int(found.timestamp()) * _NANO
 
 
+def _split_back(ref: str) -> tuple[str, int]:
+    """Return the REF in ``REF~N`` or ``REF^``, and how many before it are meant; 0 if it is none of these."""
+    start, tilde, digits = ref.rpartition("~")
+    if tilde and start and digits.isascii() and (digits or "1").isdigit():
+        return start, min(int(digits[:9] or "1"), 10**6)
+    start = ref.rstrip("^")
+    return (start, len(ref) - len(start)) if start else (ref, 0)
+
+
 _SAID = {
     "before": "@~1",
     "good": "@good",
@@ -333,17 +342,22 @@ _LOOKED_AT = 1000
 _SHOWN = 3
 
 
-def _near(ref: str, request: Reference, known: Sequence[Checkpoint]) -> str:
-    """Return lines with the names and messages that are near to a REF, none if none are."""
+def _near(ref: str, request: Reference, known: Sequence[Checkpoint]) -> tuple[str, dict[str, object]]:
+    """Return lines with what is near to a REF by name or message, and as details the only one, if it is."""
     from lastgood.suggestions import nearest
 
-    words = [word for one in known for word in (one.name, one.message.strip()) if word]
-    close = nearest(ref, dict.fromkeys(words)) if request.form in {"name", "message"} else ()
+    by_word = {word: one for one in reversed(known) for word in (one.name, one.message.strip()) if word}
+    close = nearest(ref, by_word) if request.form in {"name", "message"} else ()
     if close:
-        return f"did you mean {' or '.join(repr(printable(one)) for one in close)}?\n"
-    saying = [one for one in known if ref.strip() and ref.strip().lower() in one.message.lower()]
+        told = " or ".join(f"'{printable(one)}' ({short(by_word[one].id)})" for one in close)
+        return f"did you mean {told}?\n", {"near": by_word[close[0]].id} if len(close) == 1 else {}
+    word = ref.strip().lower()
+    saying = [one for one in known if word and word in one.message.lower()]
     told = "".join(f"  {short(one.id)} ({printable(one.message)})\n" for one in saying[:_SHOWN])
-    return f"with that in their message, newest first:\n{told}" if saying else ""
+    if not saying:
+        return "", {}
+    only: dict[str, object] = {"near": saying[0].id} if len(saying) == 1 else {}
+    return f"with that in their message, newest first:\n{told}", only
 
 
 class View:
@@ -394,10 +408,35 @@ class View:
             raise Usage(
                 f"a checkpoint is named by a text, not by {type(ref).__name__}", hint="give its id or name"
             )
-        request = parse(ref)
-        found = self._follow(request)
+        try:
+            request = parse(ref)
+            found = self._follow(request) or self._before_another(ref)
+        except Invalid:
+            found = self._before_another(ref)
+            if found is None:
+                raise
+            return found
         if found is None:
             raise self._nothing(ref, request)
+        return found
+
+    def _before_another(self, ref: str) -> Checkpoint | None:
+        """Return what ``REF~N`` or ``REF^`` names: so many back along the history of another."""
+        start, back = _split_back(ref)
+        if not back:
+            return None
+        try:
+            start_at = self._follow(parse(start))
+        except (Invalid, NotFound, Usage):
+            return None
+        if start_at is None:
+            return None
+        key, id = start_at.manifest.workspace_key, start_at.id
+        line = [one for one in self._catalogue.history(key, start=id, limit=back + 1) if one.id != id]
+        found = self._nth(line, number=back - 1)
+        if found is None:
+            before = f"{'is' if len(line) == 1 else 'are'} {_checkpoints(len(line))}"
+            raise NotFound(f"before '{printable(start)}' there {before}", hint=_LIST)
         return found
 
     def previous(self, checkpoint: Checkpoint) -> Checkpoint | None:
@@ -522,7 +561,9 @@ class View:
             return NotFound(message, hint=hint, details={"meant": f"@{{{meant}}}"})
         below = [one for one in self._gone_below() if f"{ref}/".startswith(f"{one.message.split(',')[0]}/")]
         gone = "".join(f"{one.message}\n{one.hint}\n" for one in below)
-        return NotFound(message, hint=gone + (_hint_at_meant(ref) or _near(ref, request, known)) + _LIST)
+        meant_here = _hint_at_meant(ref)
+        near, only = ("", {}) if meant_here else _near(ref, request, known)
+        return NotFound(message, hint=gone + (meant_here or near) + _LIST, details=only)
 
     def nothing_left(self) -> NotFound:
         """Return what is said where there is no checkpoint: none was made, or all are deleted."""
@@ -549,9 +590,9 @@ class View:
                 "no checkpoint of this workspace is complete: guards and partial ones do not count",
                 hint="see what there is: lastgood list --all",
             )
-        before = f"{len(line) - 1} checkpoint{'' if len(line) == 2 else 's'}" if len(line) > 1 else "none"
+        before = f"{'is' if len(line) <= 2 else 'are'} {_checkpoints(len(line) - 1)}"
         return NotFound(
-            f"there is no '{printable(ref)}': before `@` there {'are' if len(line) > 2 else 'is'} {before}",
+            f"there is no '{printable(ref)}': before `@` there {before}",
             hint=_LIST,
         )
 
@@ -560,14 +601,19 @@ class View:
         found = self._catalogue.find(whole)
         if not found:
             return NotFound(f"no complete checkpoint '{printable(ref)}' in this workspace", hint=_LIST)
-        made = min(one.manifest.created_at for one in found)
+        oldest_one = min(found, key=lambda one: one.manifest.created_at)
+        made = oldest_one.manifest.created_at
+        called = printable(oldest_one.name or oldest_one.message.strip().partition("\n")[0])
+        hint = f"the oldest is {short(oldest_one.id)}{f' ({called})' if called else ''}\n{_LIST}"
         if request.form == "ago":
             wanted, age = _span(request.number), _span(self._clock.now() - made)
-            return NotFound(f"none is {wanted} old; the oldest is {age}", hint=_LIST)
+            return NotFound(f"no checkpoint is {wanted} old; the oldest is {age}", hint=hint)
         from time import localtime, strftime
 
         oldest = strftime("%Y-%m-%d %H:%M:%S", localtime(made // _NANO))
-        return NotFound(f"none is of {printable(ref[2:-1])} or before; the oldest is of {oldest}", hint=_LIST)
+        return NotFound(
+            f"no checkpoint is of {printable(ref[2:-1])} or before; the oldest is of {oldest}", hint=hint
+        )
 
     def _moment(self, request: Reference) -> int:
         """Return the last moment, in nanoseconds since the epoch, at which what is asked for was made."""
@@ -589,6 +635,10 @@ class View:
     def _first(self, query: Query) -> Checkpoint | None:
         found = self._catalogue.find(query)
         return found[0] if found else None
+
+
+def _checkpoints(amount: int) -> str:
+    return f"{amount:,} checkpoint{'' if amount == 1 else 's'}" if amount else "none"
 
 
 def _span(nanoseconds: int) -> str:

@@ -98,7 +98,7 @@ def test_a_ref_that_fits_nothing_is_answered_with_what_is_near(
     lastgood.save(meant)
     refused = lastgood("restore", typed, "--yes", expect=10)
     told(refused, 10)
-    assert f"did you mean '{meant}'?" in refused.err
+    assert f"did you mean '{meant}' (ckpt_" in refused.err
 
 
 def test_a_time_as_a_list_shows_it_finds_that_checkpoint(kept: Command) -> None:
@@ -116,7 +116,9 @@ def test_a_message_that_reads_like_a_time_is_found_as_a_message(lastgood: Comman
 
 def test_an_age_that_none_has_is_answered_with_the_oldest(kept: Command) -> None:
     refused = kept("restore", "@{90d}", "--yes", expect=10)
-    assert re.match(r"lastgood: none is 12 weeks old; the oldest is \d+ (s|min)\n", refused.err)
+    oldest = kept("show", "one", "--json").json["checkpoint"]["short_id"]
+    assert re.match(r"lastgood: no checkpoint is 12 weeks old; the oldest is \d+ (s|min)\n", refused.err)
+    assert f"\n  the oldest is {oldest} (one)\n" in refused.err
     assert "the oldest is of 20" in kept("restore", "@{2020-01-01}", "--yes", expect=10).err
 
 
@@ -244,3 +246,29 @@ def test_a_word_of_messages_is_answered_with_who_bears_it(kept: Command) -> None
     said = kept("restore", "oauth", "--yes", expect=10).err
     assert [f"step {number}" in said for number in range(4)] == [False, True, True, True]
     assert said.index("step 3") < said.index("step 2") < said.index("step 1")
+
+
+def test_so_many_before_any_reference_is_one_too(kept: Command) -> None:
+    """T15: along its own history, whatever came since; names and messages that end so come first."""
+    kept("save", "the third", "--allow-empty")
+    first, second = (kept("show", name, "--json").json["checkpoint"]["id"] for name in ("one", "two"))
+    for ref in ("two~1", "two^", "the third~2", "the third^^", f"{second}~1", f"{second[:12]}^", "latest~2"):
+        assert kept("show", ref, "--json").json["checkpoint"]["id"] == first, ref
+    assert kept("show", "@{0s}~1", "--json").json["checkpoint"]["id"] == second
+    kept("save", "two~1")
+    assert kept("show", "two~1", "--json").json["checkpoint"]["message"] == "two~1"
+
+
+def test_nothing_is_before_the_first_of_a_history(kept: Command) -> None:
+    refused = kept("show", "two~7", expect=10)
+    assert "before 'two' there is 1 checkpoint" in refused.err
+    assert "no checkpoint 'nosuch~1'" in kept("show", "nosuch~1", expect=10).err
+
+
+def test_on_a_terminal_the_only_one_that_may_be_meant_is_shown(kept: Command) -> None:
+    """K2: and asked about; a program is told."""
+    write(kept, "third\n")
+    assert "(one)" in kept.terminal("restore", "the frst", answers="n\n", expect=130).out
+    assert "(two)" in kept.terminal("restore", "SECOND", answers="n\n", expect=130).out
+    refused = kept("restore", "the frst", "--yes", expect=10).err
+    assert re.search(r"did you mean 'the first' \(ckpt_\w{8}\)\?", refused)

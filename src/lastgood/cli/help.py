@@ -50,7 +50,7 @@ REFS = """\
 How to name a checkpoint (REF)
 
   @                    where the workspace stands: saved last, or restored to
-  @~N                  N before that
+  @~N                  N before that; so before any: cleanup~1, @good^, latest~2
   latest               the newest complete one that is no guard
   ckpt_1a2b3c4d...     its id, or at least 4 digits of it, with or without ckpt_
   before-refactor      its name; of several the newest counts

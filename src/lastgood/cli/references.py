@@ -55,17 +55,23 @@ def as_meant(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call 
             return call.replace(arguments=(swapped,), paths=(ref,))
         if "meant" in error.details:
             return call.replace(arguments=(str(error.details["meant"]),))
-        if _holder(ref, call, workspace) is not None or _is_alike(ref, call, console, workspace=workspace):
+        near = error.details.get("near")
+        if _holder(ref, call, workspace) is not None or _is_alike(
+            ref, call, console, workspace=workspace, whole=near is not None
+        ):
             return _of_paths((ref, *paths), call, console, workspace=workspace)
-        return call
+        return call if near is None or not console.can_ask else call.replace(arguments=(str(near),))
     if not paths:
         _tell_path(ref, call, workspace)
     return _with_paths(ref, paths, call, console, workspace=workspace)
 
 
-def _is_alike(word: str, call: Call, console: Console, *, workspace: OpenWorkspace) -> bool:
-    """Tell whether somebody is there to be asked which path a word is meant for, and there is one."""
-    return console.can_ask and not word.startswith("@") and bool(alike(word, call, workspace))
+def _is_alike(word: str, call: Call, console: Console, *, workspace: OpenWorkspace, whole: bool) -> bool:
+    """Tell whether somebody is there to be asked which path is meant by a word, or by its ``whole`` name."""
+    if not console.can_ask or word.startswith("@"):
+        return False
+    name = os.path.basename(word.rstrip("/"))
+    return any(not whole or os.path.basename(one.path) == name for one in alike(word, call, workspace))
 
 
 def _of_paths(paths: Sequence[str], call: Call, console: Console, *, workspace: OpenWorkspace) -> Call | None:
