@@ -80,6 +80,12 @@ class Locks(Protocol):
     def is_watched(self, key: str) -> bool:
         """Tell whether a process watches a workspace just now."""
 
+    def serving(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
+        """Let one process at a time carry out what commands ask for; held while it does."""
+
+    def is_served(self) -> bool:
+        """Tell whether a process carries out what commands ask for."""
+
     def maintenance(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
         """Let one process at a time consolidate, back up and tag."""
 

@@ -73,16 +73,15 @@ class FlockLocks:
 
     def is_watched(self, key: str) -> bool:
         """Tell whether a process watches a workspace just now."""
-        try:
-            descriptor = os.open(self._workspace(key) + b".watch", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            return False
-        try:
-            return not _flock(descriptor, fcntl.LOCK_SH)
-        except OSError:
-            return False
-        finally:
-            os.close(descriptor)
+        return _is_held(self._workspace(key) + b".watch")
+
+    def serving(self, *, wait: float) -> ExclusiveLock:
+        """Let one process at a time carry out what commands ask for."""
+        return self._alone(self._file(b"resident.lock"), what="the resident's socket", wait=wait)
+
+    def is_served(self) -> bool:
+        """Tell whether a process carries out what commands ask for."""
+        return _is_held(self._file(b"resident.lock"))
 
     def maintenance(self, *, wait: float) -> ExclusiveLock:
         """Let one process at a time consolidate, back up and tag."""
@@ -343,6 +342,20 @@ def _spared(store: bytes, path: bytes) -> bool:
     from lastgood.reserve import take_spare  # lazily: a disk is seldom full
 
     return take_spare(store, path)
+
+
+def _is_held(path: bytes) -> bool:
+    """Tell whether somebody holds a lock alone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        return not _flock(descriptor, fcntl.LOCK_SH)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def _flock(descriptor: int, mode: int) -> bool:

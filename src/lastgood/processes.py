@@ -31,7 +31,13 @@ _HIGHEST = 64
 
 
 class ProcFiles:
-    """Processes as ``/proc`` shows them; where there is none, little can be told."""
+    """Processes as ``/proc`` shows them; where there is none, little can be told.
+
+    ``caller`` is the process that carries out a verb, or waits for that: this one unless another is named.
+    """
+
+    def __init__(self, caller: int | None = None) -> None:
+        self._caller = os.getpid() if caller is None else caller
 
     def owner(self, pid: int | None) -> Owner:
         """Describe the owner of a lease; without a pid one that lives by heartbeat alone."""
@@ -74,7 +80,7 @@ class ProcFiles:
         """Return who is above this process, as far as that tells whose work it does; None if nobody can."""
         from lastgood.ancestry import ancestry, reach
 
-        line, whole = _line(os.getpid())
+        line, whole = _line(self._caller)
         if not line:
             return None
         namespace = _namespace()
@@ -110,14 +116,14 @@ class ProcFiles:
         if known.namespace != _namespace():
             return None
         states = [_lives(one.pid, one.started) for one in known.processes]
-        return judge(known, states, own=_own() if states[:1] == [False] else ())
+        return judge(known, states, own=self._own() if states[:1] == [False] else ())
 
     def are_own(self, known: Ancestry) -> bool:
         """Tell whether of some processes those that live, and one at least, are this one or above it."""
         if known.host != os.uname().nodename or (known.boot, known.namespace) != (_boot(), _namespace()):
             return False
         living = [one for one in known.processes if _lives(one.pid, one.started) is not False]
-        own = _own()
+        own = self._own()
         return bool(living) and all(one in own for one in living)
 
     def boot(self) -> str | None:
@@ -128,7 +134,7 @@ class ProcFiles:
         """Tell whether this process is an owner, or was started below it."""
         if owner.pid is None or not self.alive(owner):
             return False
-        pid = os.getpid()
+        pid = self._caller
         while pid != owner.pid:
             stat = _stat(pid)
             if stat is None:
@@ -142,8 +148,12 @@ class ProcFiles:
         return [
             Living(pid=pid, command=_command(pid) or "")
             for pid in settled_pids()
-            if pid != os.getpid() and mark in words_of(pid, "environ")
+            if pid not in {os.getpid(), self._caller} and mark in words_of(pid, "environ")
         ]
+
+    def _own(self) -> list[Ancestor]:
+        """Return the caller and those above it."""
+        return [Ancestor(pid=one.pid, started=one.started) for one in _line(self._caller)[0]]
 
     def usage(self, owner: Owner) -> Usage | None:
         """Return what an owner and the processes below it use; None where that cannot be told."""
@@ -231,11 +241,6 @@ def _line(pid: int) -> tuple[list[Process], bool]:
         )
         pid = int(stat[PARENT])
     return line, not pid
-
-
-def _own() -> list[Ancestor]:
-    """Return this process and those above it."""
-    return [Ancestor(pid=one.pid, started=one.started) for one in _line(os.getpid())[0]]
 
 
 def _lives(pid: int, started: str | None) -> bool | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.errors import Invalid, NotFound, Storage
-from lastgood.ids import name_fault
+from lastgood.ids import checkpoint_id, name_fault
 from lastgood.lease import beat
 from lastgood.model.checkpoint import AUTOMATIC_KINDS, KINDS, SaveReport
 from lastgood.paths import printable
@@ -43,10 +43,25 @@ def save(
         from lastgood.conversation.capture import probe
 
         probe(context, given)
-    with (
-        SaveTransaction(context) as saving,
-        WorkspaceSnapshot(saving, budget=budget, given=given) as snapshot,
-    ):
+    with SaveTransaction(context) as saving:
+        made = None if draft.digits is None else _made(context, draft.digits)
+        if made is not None:
+            return made
+        report, session = _taken(saving, draft, allow_empty=allow_empty, budget=budget, given=given)
+    if session is not None:
+        _beat(context, session)
+    return report
+
+
+def _taken(
+    saving: SaveTransaction,
+    draft: Draft,
+    *,
+    allow_empty: bool,
+    budget: float | None,
+    given: GivenConversation | None,
+) -> tuple[SaveReport, Session | None]:
+    with WorkspaceSnapshot(saving, budget=budget, given=given) as snapshot:
         same = None if allow_empty else snapshot.unchanged()
         if same is None:
             report = snapshot.keep(saving, draft)
@@ -59,10 +74,18 @@ def save(
                 unchanged_since=same.id,
                 notes=snapshot.notes,
             )
-        session = snapshot.standing.session
-    if session is not None:
-        _beat(context, session)
-    return report
+        return report, snapshot.standing.session
+
+
+def _made(context: Context, digits: str) -> SaveReport | None:
+    """Return what a save said, or would have, that broke off once its checkpoint was made."""
+    made = context.catalogue.get(checkpoint_id(bytes.fromhex(digits)))
+    if made is None:
+        return None
+    before = None if made.manifest.previous is None else context.catalogue.get(made.manifest.previous)
+    known = set() if before is None else {(gap.path, gap.reason) for gap in before.manifest.gaps}
+    new = tuple(gap for gap in made.manifest.gaps if (gap.path, gap.reason) not in known)
+    return SaveReport(checkpoint=made, created=True, new_gaps=new, notes=context.remarks)
 
 
 def _beat(context: Context, session: Session) -> None:

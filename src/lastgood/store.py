@@ -220,6 +220,11 @@ def ensure_store(path: bytes, *, random: bytes) -> bool:
     return False
 
 
+def is_current(path: bytes) -> bool:
+    """Tell whether a store is of the format that this version makes; OSError."""
+    return read_whole(path + b"/format") == _CURRENT
+
+
 def is_absent(path: bytes) -> bool:
     """Tell whether no store is there, nor anything that speaks against making one; `Unsafe`."""
     if os.path.lexists(path + b"/format"):

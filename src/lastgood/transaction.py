@@ -39,7 +39,7 @@ class Draft(Value):
 
     ``task`` is the task that it is for, ``moment`` whether it comes before or after that (or a turn).
     ``replaces`` is one whose place it takes if the workspace stands there, with the same files: it follows
-    what that followed.
+    what that followed. ``digits`` are those of its id, where it may have been made before.
     """
 
     kind: Kind = "manual"
@@ -52,6 +52,7 @@ class Draft(Value):
     moment: Moment | None = None
     tokens: int | None = None
     replaces: Checkpoint | None = None
+    digits: str | None = None
 
 
 class Holdings(Value):
@@ -281,7 +282,7 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
     ) -> Manifest:
         context, standing = self.context, holdings.standing
         return Manifest(
-            id=checkpoint_id(context.clock.random()),
+            id=checkpoint_id(bytes.fromhex(draft.digits) if draft.digits else context.clock.random()),
             workspace=context.root.decode("utf-8", "surrogateescape"),
             workspace_key=context.key,
             kind=draft.kind,

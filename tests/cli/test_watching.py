@@ -5,45 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from tools.command import COMMAND, PATIENCE, Command, told
-
-
-class Watcher:
-    """`lastgood watch` as a process; what was there when it began is saved."""
-
-    def __init__(self, command: Command, *, interval: str = "15m", ahead: tuple[str, ...] = ()) -> None:
-        words = [*ahead, sys.executable, COMMAND, "--set", f"auto.interval={interval}"]
-        words += ["watch", "--json", "--rest", "100ms"]
-        self.process = subprocess.Popen(
-            words,
-            cwd=command.project,
-            env=command.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stderr is not None
-        self.said = self.process.stderr.readline()
-
-    def next(self) -> dict[str, Any]:
-        """Wait for the next checkpoint."""
-        assert self.process.stdout is not None
-        found: dict[str, Any] = json.loads(self.process.stdout.readline())["checkpoint"]
-        return found
-
-    def end(self, number: int = signal.SIGINT) -> tuple[int, str, str]:
-        """Send a signal, and return the exit code and what else was printed."""
-        self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, out, err
+from tools.command import PATIENCE, Command, told
+from tools.watcher import Watcher
 
 
 @pytest.fixture

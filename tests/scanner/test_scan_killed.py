@@ -21,7 +21,7 @@ from lastgood.worker import Worker
 from tools.desk import Desk
 from tools.killing import Killer
 from tools.living import children, descriptors
-from tools.residents import Far
+from tools.scan_processes import Far
 
 # More than a pack keeps in memory: whoever has read it has a temporary file.
 LARGE = 5_000_000

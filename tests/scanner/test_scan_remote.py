@@ -22,7 +22,7 @@ from lastgood.scanner.remote import RemoteScanner
 from lastgood.settings import CaptureSettings
 from tools.desk import Desk
 from tools.living import children, descriptors, eventually
-from tools.residents import all_readers
+from tools.scan_processes import all_readers
 from tools.values import not_none
 
 
@@ -206,11 +206,11 @@ def test_the_process_ends_with_its_caller(far: Desk, git: Callable[..., str], ho
         from lastgood.settings import CaptureSettings
         store = {os.fsencode(far.store)!r}
         engine = GitEngine(store + b"/objects.git", temporary=store + b"/tmp")
-        ask = remote.Resident.ask
+        ask = remote.ScanProcess.ask
         def tell(resident, question):
             print(os.readlink(f"/proc/self/fd/{{resident._questions}}"), flush=True)
             return ask(resident, question)
-        remote.Resident.ask = tell
+        remote.ScanProcess.ask = tell
         remote.RemoteScanner(cache={os.fsencode(far.cache)!r}, store=store, engine=engine).scan(
             ScanRequest(root={os.fsencode(far.root)!r}, settings=CaptureSettings(), previous=None,
                         generation="first", store=store), writer=engine.writer())

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lastgood.scanner.remote import Resident
-from tools.residents import ends
+from lastgood.scanner.remote import ScanProcess
+from tools.scan_processes import ends
 
 # What each process does before all else. As long as there are orders, it takes one when it calls the system
 # for its work, not to speak with its owner; it leaves its number, and is gone, or works no more.
@@ -41,14 +41,14 @@ class Killer:
         self.python = folder / "python-armed"
         self.python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S -B -c "{armed}$5" "$6"\n')
         self.python.chmod(0o755)
-        wait = Resident._wait
+        wait = ScanProcess._wait
 
-        def waiting(resident: Resident) -> bytes:
+        def waiting(resident: ScanProcess) -> bytes:
             announced = wait(resident)
             assert all(ends(process) for process in self.killed)  # its last locks go a moment after its pipes
             return announced
 
-        monkeypatch.setattr(Resident, "_wait", waiting)
+        monkeypatch.setattr(ScanProcess, "_wait", waiting)
 
     @property
     def killed(self) -> list[int]:

@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 
+from lastgood.cli import opening
 from lastgood.cli.opening import Console
 from lastgood.cli.reader import read
 from lastgood.errors import Internal, LastgoodError, Usage, crowded
@@ -22,18 +23,22 @@ if TYPE_CHECKING:
 _MANY_OBJECTS = 50_000
 
 
-def run() -> NoReturn:
-    """Carry out the command line of this process and end it."""
+def run(*, proposed: str | None = None) -> NoReturn:
+    """Carry out the command line of this process and end it.
+
+    ``proposed`` are the digits of the checkpoint that a resident may have made for it before it broke down.
+    """
     # Modules are no garbage: looking for some while they are loaded takes 2 ms.
     gc.set_threshold(_MANY_OBJECTS)
-    code = main(sys.argv[1:])
+    code = main(sys.argv[1:], proposed=proposed)
     # Everything is closed and written by now: the interpreter's own farewell takes 3 ms more.
     os._exit(code)
 
 
-def main(words: Sequence[str]) -> int:
+def main(words: Sequence[str], *, proposed: str | None = None) -> int:
     """Carry out a command line (without the program's name) and return the exit code."""
     console = Console(os.environ)
+    console.proposed = proposed
     before = words[: words.index("--")] if "--" in words else words
     console.json = "--json" in before
     try:
@@ -43,6 +48,22 @@ def main(words: Sequence[str]) -> int:
         console.json = False
         return _exit_code_of(error, console)
     return code
+
+
+def interrupted(words: Sequence[str]) -> int:
+    """Tell that a person stopped a command, of which nobody knows how far it came."""
+    from lastgood.cli.faults import tell_interrupted
+
+    console = Console(os.environ)
+    console.json = "--json" in words
+    code = tell_interrupted(console)
+    console.flush()
+    return code
+
+
+def unwritten(error: OSError) -> int:
+    """Tell that what a resident said could not be written."""
+    return _exit_code_of(opening.unwritten(error), Console(os.environ))
 
 
 def _guarded(words: Sequence[str], console: Console) -> int:
@@ -91,9 +112,7 @@ def _carry_out(words: Sequence[str], console: Console) -> int:
         from lastgood.cli.verbs.status import status_without_a_verb
 
         return status_without_a_verb(cast("Call", call), console)
-    console.call = call
-    console.json = call.has("json")
-    console.quiet = call.has("quiet")
+    console.take(call)
     if call.help:
         from lastgood.cli.help import show_verb
 

@@ -101,22 +101,55 @@ _BLOCK = 1 << 16
 _ROWS = 24
 
 
+class Streams:
+    """The standard streams of this process."""
+
+    # Whether what is written can be seen while the verb goes on.
+    is_live = True
+
+    def is_terminal(self, descriptor: int) -> bool:
+        """Tell whether a stream is a terminal."""
+        try:
+            return os.isatty(descriptor)
+        except OSError:
+            return False
+
+    def columns(self, descriptor: int) -> int | None:
+        """Return the width of a terminal, None where there is none."""
+        try:
+            return os.get_terminal_size(descriptor).columns or None
+        except OSError:
+            return None
+
+    def write(self, descriptor: int, content: bytes) -> None:
+        """Write all of something; OSError."""
+        view = memoryview(content)
+        while view:
+            try:
+                view = view[os.write(descriptor, view) :]
+            except BlockingIOError:
+                _wait_until_writable(descriptor)
+
+
 class Console:
-    """The standard streams of one run of the command.
+    """The standard streams of one run of the command, and how it opens its workspace.
 
     A reader that goes away (``| head``) silences the stream and nothing else: the verb goes on.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], *, streams: Streams | None = None) -> None:
+        self._streams = Streams() if streams is None else streams
         self.json = False
         self.quiet = False
+        # The digits of the checkpoint that a save is to make, or has made before it broke off.
+        self.proposed: str | None = None
         # What was asked for, once it is read.
         self.call: Call | None = None
         # What is known to be left by a verb that was interrupted, and what to type then.
         self.left = ""
         self.left_hint = ""
-        self.out_is_terminal = _is_terminal(1)
-        self.err_is_terminal = _is_terminal(2)
+        self.out_is_terminal = self._streams.is_terminal(1)
+        self.err_is_terminal = self._streams.is_terminal(2)
         plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
         self.colour = self.out_is_terminal and not plain
         self._is_dumb = environment.get("TERM", "dumb") in {"", "dumb", "unknown"}
@@ -124,10 +157,25 @@ class Console:
         self._size = 0
         self._silent: set[int] = set()
 
+    def take(self, call: Call) -> None:
+        """Take note of what was asked for, and how it is to be told."""
+        self.call = call
+        self.json = call.has("json")
+        self.quiet = call.has("quiet")
+
+    def open(self, call: Call, group: type[Opened], *, purpose: Purpose) -> Opened:
+        """Return the workspace of a call, with the verbs of one class."""
+        return open_group(call, group, purpose=purpose)
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a person sees how a verb goes on."""
+        return self.err_is_terminal and not self.quiet and not self.json and self._streams.is_live
+
     @property
     def can_ask(self) -> bool:
         """Whether a person is there to answer: a terminal on both sides, and no JSON wanted."""
-        return not self.json and self.err_is_terminal and _is_terminal(0)
+        return not self.json and self.err_is_terminal and self._streams.is_terminal(0)
 
     @property
     def can_draw(self) -> bool:
@@ -143,7 +191,7 @@ class Console:
         self.line(self._fitting(text, 1))
 
     def _fitting(self, text: str, descriptor: int) -> str:
-        columns = _columns(descriptor)
+        columns = self._streams.columns(descriptor)
         if columns is None or len(text) < columns:
             return text
         from lastgood.cli.wording import fitted
@@ -244,7 +292,7 @@ class Console:
 
     def columns(self) -> int | None:
         """Return the width of the terminal, None where standard output is none."""
-        return _columns(1)
+        return self._streams.columns(1)
 
     def rows(self) -> int:
         """Return how many lines a person sees at once."""
@@ -262,17 +310,17 @@ class Console:
     def _write(self, descriptor: int, content: bytes) -> None:
         if descriptor in self._silent:
             return
-        view = memoryview(content)
-        while view:
-            try:
-                view = view[os.write(descriptor, view) :]
-            except BlockingIOError:
-                _wait_until_writable(descriptor)
-            except OSError as error:
-                self._silent.add(descriptor)
-                if descriptor == 1 and not isinstance(error, BrokenPipeError):
-                    raise Storage(f"the output could not be written: {error.strerror}") from error
-                return
+        try:
+            self._streams.write(descriptor, content)
+        except OSError as error:
+            self._silent.add(descriptor)
+            if descriptor == 1 and not isinstance(error, BrokenPipeError):
+                raise unwritten(error) from error
+
+
+def unwritten(error: OSError) -> Storage:
+    """Return what is said where standard output takes nothing."""
+    return Storage(f"the output could not be written: {error.strerror}")
 
 
 def _recorded(said: object) -> object:
@@ -289,21 +337,6 @@ def _wait_until_writable(descriptor: int) -> None:
     from select import select  # lazily: only a stream that does not block pays for it
 
     select([], [descriptor], [])
-
-
-def _columns(descriptor: int) -> int | None:
-    """Return the width of a terminal, None where there is none."""
-    try:
-        return os.get_terminal_size(descriptor).columns or None
-    except OSError:
-        return None
-
-
-def _is_terminal(descriptor: int) -> bool:
-    try:
-        return os.isatty(descriptor)
-    except OSError:
-        return False
 
 
 # --- Option values as typed values; a bad one is a usage error that shows the right form (rule K2) ---
@@ -419,7 +452,7 @@ class ProgressLine:
         self._doing = doing
         self._began = 0.0
         self._shown = False
-        self._on = console.err_is_terminal and not console.quiet and not console.json
+        self._on = console.shows_progress
 
     def __enter__(self) -> Self:
         if self._on:

@@ -79,7 +79,7 @@ _starting = RLock()
 _HOOKS: list[str] = []
 
 
-class Resident:
+class ScanProcess:
     """One such process, started here; OSError if it cannot be. ``sheet`` is the file that it writes into."""
 
     def __init__(self, python: bytes, *, sheet: int) -> None:
@@ -378,7 +378,7 @@ class RemoteScanner:
         self._store = store
         self._engine = engine
         self._python = os.fsencode(sys.executable or "") if python is None else python
-        self._ready: list[Resident] = []
+        self._ready: list[ScanProcess] = []
         self._closed = False
 
     def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> WorkspaceScan:
@@ -444,16 +444,16 @@ class RemoteScanner:
     def _ask_the_ready(self, question: bytes) -> Answer | None:
         """Return the answer of a process that is ready, None if there is none, or it ended meanwhile."""
         try:
-            resident = self._ready.pop()
+            process = self._ready.pop()
         except IndexError:
             return None
-        if not resident.is_ours:
+        if not process.is_ours:
             return None
-        announced, said = resident.ask(question)
-        if not announced and not resident.heard and (not said or said.startswith(ANSWER)):
-            resident.end()
+        announced, said = process.ask(question)
+        if not announced and not process.heard and (not said or said.startswith(ANSWER)):
+            process.end()
             return None
-        return self._answer(resident, announced, said)
+        return self._answer(process, announced, said)
 
     def _ask_a_new_one(self, question: bytes) -> Answer | None:
         """Return the answer of a new process, None if none can be started here."""
@@ -462,30 +462,30 @@ class RemoteScanner:
         except OSError as error:
             raise self._no_room(error) from error
         try:
-            resident = Resident(self._python, sheet=sheet)
+            process = ScanProcess(self._python, sheet=sheet)
         except OSError:
             return None
-        announced, said = resident.ask(question)
-        if not announced and resident.status == _NOT_STARTED:
-            resident.end()
+        announced, said = process.ask(question)
+        if not announced and process.status == _NOT_STARTED:
+            process.end()
             return None
-        return self._answer(resident, announced, said)
+        return self._answer(process, announced, said)
 
-    def _answer(self, resident: Resident, announced: bytes, said: bytes) -> Answer:
+    def _answer(self, process: ScanProcess, announced: bytes, said: bytes) -> Answer:
         if announced == READY and not self._ready and not self._closed:
-            self._ready.append(resident)
+            self._ready.append(process)
         else:
-            resident.end()
+            process.end()
         if announced == NOT_WRITTEN:
             raise self._no_room(None)
-        if not announced and resident.status <= 0 and _is_cut_short(said):
+        if not announced and process.status <= 0 and _is_cut_short(said):
             pause(_SECONDS_TO_DIE)
             raise Killed
         if not announced or not said.startswith(ANSWER):
             raise Internal(
                 "the process that scans the workspace broke down",
                 hint="report this; in a process without other threads the scan runs without it",
-                details={"status": resident.status, "said": said[-_SAID_BYTES:].decode("utf-8", "replace")},
+                details={"status": process.status, "said": said[-_SAID_BYTES:].decode("utf-8", "replace")},
             )
         answer: Answer = loads(said[len(ANSWER) :])  # noqa: S302 - our own process wrote it
         return answer

@@ -78,6 +78,8 @@ class DirectoryWatch:
         # Whether such a file was not known before, and whether anything was taken over without a look.
         self._is_doubtful = self._is_believed = False
         self._is_marked = False
+        # Whether anything was heard since that was last asked, or a save took it in.
+        self._heard = False
 
     @property
     def descriptor(self) -> int:
@@ -108,32 +110,40 @@ class DirectoryWatch:
         try:
             os.pwrite(self._mark, b"x", 0)
         except OSError:  # the store is full, or must not be written any more
-            self.hear()
+            self._listen()
             self.doubt()
             return
-        self.hear()
+        self._listen()
         waiting = select.poll()
         waiting.register(self.descriptor, select.POLLIN)
         while not self._is_marked:
             if not waiting.poll(_PATIENCE):
                 self.doubt()
                 return
-            self.hear()
+            self._listen()
 
     def hear(self) -> bool:
         """Take note of what happened so far, and tell whether anything did since this was last asked."""
+        self._listen()
+        heard, self._heard = self._heard, False
+        return heard
+
+    def settle(self) -> None:
+        """Take note that a save has all that was heard until its scan began."""
+        self._heard = False
+
+    def _listen(self) -> None:
         gone: set[bytes] = set()
-        heard = False
         for event in self._inotify.read():
             if event.mask & OVERFLOWED:
                 self.doubt()
-                heard = self._is_marked = True
+                self._heard = self._is_marked = True
             elif event.watch == self._marked:
                 self._is_marked = True
             path = self._paths.get(event.watch)
             if path is None:
                 continue
-            heard = True
+            self._heard = True
             self._vouched.pop(path, None)
             if event.mask & OF_DIRECTORY and event.mask & _ENTRIES:
                 gone.add(join(path, event.name))
@@ -141,12 +151,21 @@ class DirectoryWatch:
             self._forget(gone)
         if self._remounted.poll(0):
             self.doubt()
-            heard = True
-        return heard
+            self._heard = True
 
     def doubt(self) -> None:
         """Vouch for nothing: the next scan looks at everything."""
         self._vouched.clear()
+
+    def forget(self) -> None:
+        """Know nothing of what was watched: work with it broke off, at whatever place."""
+        self._heard = True
+        self._forget_everything()
+        for known in (self._paths, self._vouched, self._watches):
+            known.clear()
+        self._listed.clear()
+        self._linked.clear()
+        self._root = None
 
     def cover(self, descriptor: int, path: bytes) -> bool:
         """Watch an open directory before it is listed; tell whether it may be vouched for after that."""

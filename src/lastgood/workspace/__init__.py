@@ -391,6 +391,24 @@ class WorkspaceState:
         self._catalogue.close()
         self._opened.close()
 
+    def place_for(
+        self, wanted: str | None, environment: Mapping[str, str], *, purpose: Purpose
+    ) -> tuple[str, str]:
+        """Return the workspace that a call means who is in its caller's folder: its path and its key."""
+        opened, catalogue = self._opened, self._catalogue
+        root = _root(wanted, environment, opened, catalogue=catalogue, purpose=purpose, allow_root=False)
+        return root, opened.place(catalogue, to_bytes(root)).key
+
+    def settle(self) -> None:
+        """Have what was heard until the last scan began count as saved."""
+        if self._watch is not None:
+            self._watch.settle()
+
+    def doubt(self) -> None:
+        """Believe nothing of what was heard: some work broke off in between."""
+        if self._watch is not None:
+            self._watch.forget()
+
     def watch(self) -> DirectoryWatch:
         """Hear of changes from now on, so that scans look only where there are some; OSError if none can."""
         if self._watch is None:

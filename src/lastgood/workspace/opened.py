@@ -65,6 +65,8 @@ class OpenWorkspace:
     def __init__(self, state: WorkspaceState, *, session: str | None = None) -> None:
         self._state = state
         self._session = session
+        # The digits of the checkpoint that the next save makes, unless there is one of them already.
+        self.proposed: str | None = None
         # The context that was last looked at, as it is within the session.
         self._known: tuple[Context, Context] | None = None
 
@@ -394,10 +396,14 @@ class OpenWorkspace:
 
         check_draft(draft)
         check_budget(budget)
+        if self.proposed is not None:
+            draft, self.proposed = draft.replace(digits=self.proposed), None
         report = self._told(
             "saved",
             lambda: save(self._context, draft, allow_empty=allow_empty, budget=budget, given=given),
         )
+        if not report.checkpoint.manifest.partial:
+            self._state.settle()
         self._state.auto_maintenance.after_save(self._context)
         if report.created and report.checkpoint.manifest.previous is None:
             from lastgood.lease import begun_beside

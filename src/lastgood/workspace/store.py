@@ -180,11 +180,15 @@ class _NoLocks:
         """Tell that nobody is there."""
         return False
 
+    def is_served(self) -> bool:
+        """Tell that nobody is there."""
+        return False
+
     def share_store(self, *, wait: float) -> _NoHold:  # noqa: ARG002 - as above
         """Keep nobody out."""
         return _NoHold()
 
-    hold_store = maintenance = share_store
+    hold_store = maintenance = serving = share_store
 
 
 # --- The ledger of a store, composed when first asked for: no save pays for it ---

@@ -11,9 +11,12 @@ from lastgood.workspace.opened import OpenWorkspace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
     from lastgood.model.checkpoint import SaveReport
     from lastgood.scanner.watch import DirectoryWatch
+else:
+    Protocol = object
 
 # How long nothing must have changed, in seconds, unless the caller says otherwise.
 REST = 2.0
@@ -28,6 +31,17 @@ _GLANCE = 0.25
 _OWN_STORE_HINT = "what cannot be watched can be saved by a timer: lastgood save"
 
 
+class Service(Protocol):
+    """What a watched workspace does for others meanwhile."""
+
+    @property
+    def descriptor(self) -> int | None:
+        """What can be read when there is something for it; None if there will be nothing any more."""
+
+    def serve(self) -> None:
+        """Do it."""
+
+
 class WatchedWorkspace(OpenWorkspace):
     """An open workspace that is watched."""
 
@@ -36,6 +50,7 @@ class WatchedWorkspace(OpenWorkspace):
         *,
         stop: int,
         rest: float = REST,
+        service: Service | None = None,
         begun: Callable[[], None],
         saved: Callable[[SaveReport], None],
         failed: Callable[[LastgoodError], None],
@@ -45,7 +60,7 @@ class WatchedWorkspace(OpenWorkspace):
         One is made when nothing has changed for ``rest`` seconds, but never more often than every ten; while
         changes go on, one at each ``auto.interval``. All files are looked at anew so often, too. ``begun`` is
         called before the first one, ``saved`` with each that was made, ``failed`` with what kept one from
-        being made, which is tried again.
+        being made, which is tried again. ``service`` is asked to serve when there is something for it.
         Raises `Busy` where another process watches the workspace already, `Usage` where the configuration
         wants no checkpoints by themselves, `Unsupported` where the system tells of no changes, and what
         `save` raises once there is nothing to save any more (`NotFound`).
@@ -60,7 +75,15 @@ class WatchedWorkspace(OpenWorkspace):
         if context.locks.is_watched(context.key):
             raise Busy("another process watches this workspace already", hint="it goes on making checkpoints")
         with context.locks.watching(context.key, wait=_STATUS):
-            loop = _Loop(self, _watch_of(self), rest=rest, interval=auto.interval, saved=saved, failed=failed)
+            loop = _Loop(
+                self,
+                _watch_of(self),
+                service=service,
+                rest=rest,
+                interval=auto.interval,
+                saved=saved,
+                failed=failed,
+            )
             begun()
             loop.run(stop)
 
@@ -83,6 +106,7 @@ class _Loop:
         workspace: OpenWorkspace,
         watch: DirectoryWatch,
         *,
+        service: Service | None,
         rest: float,
         interval: float,
         saved: Callable[[SaveReport], None],
@@ -90,6 +114,7 @@ class _Loop:
     ) -> None:
         self._workspace = workspace
         self._watch = watch
+        self._service = service
         self._rest = rest
         self._interval = interval
         self._saved = saved
@@ -99,7 +124,7 @@ class _Loop:
 
     def run(self, stop: int) -> None:
         self._save()
-        while not self._stopped(stop):
+        while not self._is_stopped(stop):
             now = time.monotonic()
             if self._watch.hear():
                 self._heard = now
@@ -118,16 +143,22 @@ class _Loop:
         at_rest = max(self._heard + self._rest, self._made + LEAST_APART)
         return min(at_rest, self._since + max(self._interval, LEAST_APART))
 
-    def _stopped(self, stop: int) -> bool:
-        """Wait until there is something to do, and tell whether that is to stop."""
+    def _is_stopped(self, stop: int) -> bool:
+        """Wait until there is something to do, serve who asks, and tell whether it is to stop."""
         waiting = select.poll()
         waiting.register(stop, select.POLLIN)
+        asking = None if self._service is None else self._service.descriptor
+        if asking is not None:
+            waiting.register(asking, select.POLLIN)
         left = max(0.0, self._due() - time.monotonic())
         if self._pending:
             left = min(left, _GLANCE)
         else:
             waiting.register(self._watch.descriptor, select.POLLIN)
-        return any(descriptor == stop for descriptor, _ in waiting.poll(left * 1000))
+        ready = {descriptor for descriptor, _ in waiting.poll(left * 1000)}
+        if self._service is not None and asking in ready and stop not in ready:
+            self._service.serve()
+        return stop in ready
 
     def _save(self) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from lastgood.cli import opening
-from lastgood.cli.opening import OMISSIONS, ProgressLine, open_group
+from lastgood.cli.opening import OMISSIONS, ProgressLine
 from lastgood.cli.wording import changes, count, milliseconds, size, where_it_stands
 from lastgood.errors import Usage
 from lastgood.paths import printable, to_text
@@ -37,7 +37,8 @@ def save_verb(call: Call, console: Console) -> int:
         raise Usage("two messages are given", hint='write: lastgood save "MESSAGE"')
     # Rule S10: a check, made after the save here, says something about a moment, as a message does.
     judged = kind == "manual" and order is not None
-    with open_group(call, OpenWorkspace, purpose="make") as workspace:
+    with console.open(call, OpenWorkspace, purpose="make") as workspace:
+        workspace.proposed = console.proposed
         with _Watched(console, workspace), ProgressLine(console, "saving"):
             report = workspace.save(
                 message,

@@ -6,7 +6,7 @@ import os
 import time
 
 from lastgood.cli.hints import hint_lines
-from lastgood.cli.opening import ProgressLine, open_group
+from lastgood.cli.opening import ProgressLine
 from lastgood.cli.plans import going_on, owner
 from lastgood.cli.verbs.work import standing
 from lastgood.cli.wording import ago, called, changes, count, pairs, path_text, place, size
@@ -43,7 +43,7 @@ def status_without_a_verb(call: Call, console: Console) -> int:
 
 
 def _looked(call: Call, console: Console) -> StatusReport:
-    with open_group(call, OpenWorkspace, purpose="find") as workspace, ProgressLine(console, "looking"):
+    with console.open(call, OpenWorkspace, purpose="find") as workspace, ProgressLine(console, "looking"):
         return workspace.status()
 
 

@@ -17,7 +17,7 @@ from lastgood.errors import NotFound
 from lastgood.scanner.remote import RemoteScanner
 from tools.forks import ended, forked
 from tools.living import descriptors
-from tools.residents import Far, ends, owner, readers, source
+from tools.scan_processes import Far, ends, owner, readers, source
 
 
 @pytest.fixture

@@ -1,0 +1,59 @@
+"""The resident: the process that watches a workspace, and carries out commands for those who ask it.
+
+Here is what it and its clients say to each other; a client loads nothing else of the house (decision 038).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Receiver(Protocol):
+        """The end of a connection that is read from."""
+
+        def recv(self, size: int, /) -> bytes:
+            """Return at most so many bytes, none at the end."""
+
+
+PROTOCOL = 1
+SOCKET = "resident.sock"
+LENGTH_BYTES = 8
+# What an answer begins with: nothing was done, the client has to; it was done; nobody knows how far it came.
+DECLINED, DONE, BROKEN = b"d", b"a", b"b"
+# Before what is said on a stream: which one, and how many bytes.
+STREAM_BYTES, SIZE_BYTES = 1, 4
+
+
+def build() -> bytes:
+    """Return what tells one installed lastgood, with its Python, from another; OSError where nothing does."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    seen = os.stat(package)
+    version = getattr(sys.modules["lastgood"], "__version__", "")
+    text = f"{version} {sys.hexversion} {seen.st_dev} {seen.st_ino} {seen.st_mtime_ns} {package}"
+    return os.fsencode(text).replace(b"\n", b" ")
+
+
+def greeting() -> bytes:
+    """Return what a resident says first to whoever connects."""
+    return b"lastgood resident %d %s\n" % (PROTOCOL, build())
+
+
+def framed(*parts: bytes) -> bytes:
+    """Return what is said at once: its length, and it."""
+    content = b"".join(parts)
+    return len(content).to_bytes(LENGTH_BYTES, "big") + content
+
+
+def received(connection: Receiver, length: int) -> bytes:
+    """Return so many bytes; OSError if fewer come."""
+    found = b""
+    while len(found) < length:
+        part = connection.recv(length - len(found))
+        if not part:
+            raise OSError(length)
+        found += part
+    return found

@@ -1,0 +1,213 @@
+"""Answers whoever connects to the resident's socket, one after the other."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import struct
+
+from lastgood.files import PRIVATE_FILE
+from lastgood.resident import (
+    BROKEN,
+    DECLINED,
+    DONE,
+    LENGTH_BYTES,
+    SIZE_BYTES,
+    SOCKET,
+    STREAM_BYTES,
+    framed,
+    greeting,
+    received,
+)
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import FrameType
+
+# How long a client may take to say what it wants, in seconds: the words are on their way already.
+_PATIENCE = 1.0
+_LARGEST = 4 << 20
+_WAITING = 16
+_PEER = struct.Struct("iII")
+_NAMESPACES = ("mnt", "pid", "user")
+
+
+class Declined(BaseException):
+    """What was asked for is for the client to do; nothing was done yet."""
+
+
+class Request(Value):
+    """A command that a client asks for.
+
+    ``id`` are the digits of the checkpoint that is to be made, if one is. ``widths`` are those of the
+    standard streams: -1 of what is no terminal. ``pid`` is the client's, which waits meanwhile.
+    """
+
+    id: str
+    pid: int
+    widths: tuple[int, ...]
+    folder: str
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+class Answer(Value):
+    """What came of it: the exit code, and what is written to which stream, in its order."""
+
+    code: int
+    said: tuple[tuple[int, bytes], ...]
+
+
+class Listener:
+    """The socket of a store, while nobody else holds its lock; OSError if it cannot be made.
+
+    ``answer`` carries out a request; raises `Declined`.
+    """
+
+    def __init__(self, store: bytes, *, answer: Callable[[Request], Answer]) -> None:
+        self._answer = answer
+        self._greeting = greeting()
+        self._client: socket.socket | None = None
+        self._folder = os.open(store, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._socket = socket.socket(socket.AF_UNIX)
+        try:
+            self._bind()
+        except BaseException:
+            self._socket.close()
+            os.close(self._folder)
+            raise
+        signal.signal(signal.SIGIO, self._interrupt)
+
+    @property
+    def descriptor(self) -> int:
+        """What can be waited for: it can be read when somebody connects."""
+        return self._socket.fileno()
+
+    @property
+    def is_found(self) -> bool:
+        """Whether clients still find this socket, and this lastgood is the one that they would start."""
+        try:
+            seen = os.stat(SOCKET, dir_fd=self._folder, follow_symlinks=False)
+            return (seen.st_dev, seen.st_ino) == self._bound and greeting() == self._greeting
+        except OSError:
+            return False
+
+    def serve(self) -> None:
+        """Answer whoever connected first; whatever becomes of the connection is the client's loss."""
+        try:
+            client, _ = self._socket.accept()
+        except OSError:
+            return
+        with client:
+            client.settimeout(_PATIENCE)
+            try:
+                request = self._asked(client)
+                if request is not None:
+                    client.sendall(self._answered(client, request))
+            except (OSError, ValueError):
+                return
+
+    def close(self) -> None:
+        """Be found no longer; harmless when repeated."""
+        if self._folder < 0:
+            return
+        if self.is_found:
+            os.unlink(SOCKET, dir_fd=self._folder)
+        self._socket.close()
+        os.close(self._folder)
+        self._folder = -1
+        signal.signal(signal.SIGIO, signal.SIG_IGN)
+
+    def _bind(self) -> None:
+        """Take the name, whoever had it is dead: a path may be too long for a socket's address."""
+        aside = f"{SOCKET}.{os.getpid()}"
+        mask = os.umask(0o777 & ~PRIVATE_FILE)
+        try:
+            self._socket.bind(f"/proc/self/fd/{self._folder}/{aside}")
+        finally:
+            os.umask(mask)
+        self._socket.listen(_WAITING)
+        self._socket.setblocking(False)
+        seen = os.stat(aside, dir_fd=self._folder, follow_symlinks=False)
+        self._bound = seen.st_dev, seen.st_ino
+        os.rename(aside, SOCKET, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+
+    def _asked(self, client: socket.socket) -> Request | None:
+        """Greet a client and return what it wants; None if it is not one of ours."""
+        pid, user, group = _PEER.unpack(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+        if (user, group) != (os.geteuid(), os.getegid()) or not _sees_the_same(pid):
+            return None
+        client.sendall(self._greeting)
+        length = int.from_bytes(received(client, LENGTH_BYTES), "big")
+        return None if length > _LARGEST else _request(received(client, length), pid=pid)
+
+    def _answered(self, client: socket.socket, request: Request) -> bytes:
+        try:
+            fcntl.fcntl(client, fcntl.F_SETOWN, os.getpid())
+            fcntl.fcntl(client, fcntl.F_SETFL, fcntl.fcntl(client, fcntl.F_GETFL) | os.O_ASYNC)
+            self._client = client
+            if _is_over(client):
+                return b""
+            answer = self._answer(request)
+            self._client = None
+        except Declined:
+            return framed(DECLINED)
+        except (Exception, KeyboardInterrupt):  # noqa: BLE001 - the client comes to the same fault, and tells it
+            return framed(BROKEN)
+        finally:
+            self._client = None
+        return framed(DONE, bytes((answer.code,)), *_streams(answer.said))
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        """Stop what is done for a client that was interrupted, or is gone, as Ctrl-C would there."""
+        client = self._client
+        if client is not None and _is_over(client):
+            self._client = None
+            raise KeyboardInterrupt
+
+
+def _is_over(client: socket.socket) -> bool:
+    """Tell whether a client says no more: it was interrupted, or is gone."""
+    waiting = select.poll()
+    waiting.register(client, select.POLLRDHUP)
+    return bool(waiting.poll(0))
+
+
+def _sees_the_same(pid: int) -> bool:
+    """Tell whether paths and process numbers mean to another process what they mean here."""
+    try:
+        return os.path.samestat(os.stat(f"/proc/{pid}/root"), os.stat("/")) and all(
+            os.readlink(f"/proc/{pid}/ns/{one}") == os.readlink(f"/proc/self/ns/{one}") for one in _NAMESPACES
+        )
+    except OSError:
+        return False
+
+
+def _request(content: bytes, *, pid: int) -> Request:
+    id, widths, folder, count, *rest = map(os.fsdecode, content.split(b"\0"))
+    words, variables = rest[: int(count)], rest[int(count) :]
+    return Request(
+        id=id,
+        pid=pid,
+        widths=tuple(map(int, widths.split())),
+        folder=folder,
+        words=tuple(words),
+        environment=dict(_pair(one) for one in variables),
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def _streams(said: Sequence[tuple[int, bytes]]) -> list[bytes]:
+    return [
+        stream.to_bytes(STREAM_BYTES, "big") + len(content).to_bytes(SIZE_BYTES, "big") + content
+        for stream, content in said
+    ]

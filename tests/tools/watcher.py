@@ -1,0 +1,52 @@
+"""`lastgood watch` as a real process, beside the test."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from typing import Any
+
+from tools.command import COMMAND, PATIENCE, Command
+
+
+class Watcher:
+    """`lastgood watch` as a process; what was there when it began is saved."""
+
+    def __init__(
+        self, command: Command, *, interval: str = "15m", rest: str = "100ms", ahead: tuple[str, ...] = ()
+    ) -> None:
+        words = [*ahead, sys.executable, COMMAND, "--set", f"auto.interval={interval}"]
+        words += ["watch", "--json", "--rest", rest]
+        self.store = command.store
+        self.process = subprocess.Popen(
+            words,
+            cwd=command.project,
+            env=command.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stderr is not None
+        self.said = self.process.stderr.readline()
+
+    def next(self) -> dict[str, Any]:
+        """Wait for the next checkpoint."""
+        assert self.process.stdout is not None
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())["checkpoint"]
+        return found
+
+    def greets(self) -> None:
+        """Wait until it answers at its socket: what it did before is done."""
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(PATIENCE)
+            client.connect(str(self.store / "resident.sock"))
+            assert client.recv(9) == b"lastgood "
+
+    def end(self, number: int = signal.SIGINT) -> tuple[int, str, str]:
+        """Send a signal, and return the exit code and what else was printed."""
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, out, err
