@@ -1,7 +1,7 @@
 """Measures lastgood beside git and its peers, in the same run, and prints a table.
 
-Every figure is a median over rounds in which all sides take turns. What counts are the ratios: the
-machine decides the rest.
+Every figure is a median over rounds in which all sides take turns. What counts are the ratios, medians
+too, and within what half of the rounds had them: the machine decides the rest.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ import tempfile
 import time
 from dataclasses import asdict, replace
 
+from plot import picture
 from rows import ROWS, SHORT, Bench, Row, Sizes
 from sides import ROOT
 
 PAGE = os.path.join(ROOT, "docs", "performance.md")
+PICTURE = os.path.join(ROOT, "docs", "performance.svg")
 RESULTS = os.path.join(ROOT, ".cache", "bench-results.json")
 BLOCK = re.compile(r"(?<=<!-- bench -->\n).*?(?=<!-- end of bench -->)", re.DOTALL)
-SIDES = ("lastgood", "git", "PraisonAI", "stepback", "borg", "restic")
+SIDES = ("lastgood", "git", "opencode", "PraisonAI", "stepback", "borg", "restic")
 
 
 def main(arguments: list[str]) -> int:
@@ -46,10 +48,10 @@ def main(arguments: list[str]) -> int:
                 store(results)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    text = table([row for name in ROWS for row in results.get(name, [])])
-    print(text, end="")
+    rows = [row for name in ROWS for row in results.get(name, [])]
+    print(table(rows), end="")
     if options.write:
-        write(text)
+        write(rows)
     return 0
 
 
@@ -60,7 +62,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "rows", nargs="*", choices=[[], *ROWS], metavar="ROW", help=f"one of {', '.join(ROWS)}"
     )
     parser.add_argument("--short", action="store_true", help="small sizes, no peers: only prove that it runs")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="put table and plot into docs/performance.md")
     parser.add_argument("--rounds", type=int, help="how often each figure is taken (default: 7)")
     parser.add_argument("--place", default=tempfile.gettempdir(), help="where trees and stores are laid")
     return parser.parse_args(arguments)
@@ -88,6 +90,8 @@ def table(rows: list[Row]) -> str:
     for row in rows:
         figures = [shown(row.figures[side]) if side in row.figures else "-" for side in SIDES]
         ratio = "-" if row.ratio is None else f"{row.ratio:.2f}"
+        if row.spread:
+            ratio += f" ({row.spread[0]:.2f} to {row.spread[1]:.2f})"
         met = {True: "yes", False: "**no**", None: "-"}[row.met]
         work = f"{row.work} ({row.note})" if row.note else row.work
         lines.append([work, row.unit, *figures, ratio, row.target, met])
@@ -101,13 +105,16 @@ def shown(figure: float) -> str:
     return f"{figure:.1f}" if figure >= 10 else f"{figure:.2f}"
 
 
-def write(text: str) -> None:
-    """Put the table into its page, with the machine it was taken on."""
+def write(rows: list[Row]) -> None:
+    """Put the table into its page, with the machine it was taken on, and the picture beside it."""
+    text = table(rows)
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
     assert BLOCK.search(page), PAGE
     with open(PAGE, "w", encoding="utf-8") as file:
         file.write(BLOCK.sub(lambda _match: f"{machine()}\n\n{text}", page))
+    with open(PICTURE, "w", encoding="utf-8") as file:
+        file.write(picture(rows))
 
 
 def machine() -> str:

@@ -211,6 +211,30 @@ class Git:
         """Nothing stays open."""
 
 
+class Opencode(Git):
+    """What opencode does at each step: a tree in a shadow repository whose index stays, and no commit."""
+
+    name = "opencode"
+
+    def unchanged(self) -> float:
+        before = time.perf_counter()
+        self.git("add", ".")
+        self._tree = self.git("write-tree")
+        return time.perf_counter() - before
+
+    def first(self) -> float:
+        return self.unchanged()
+
+    def save(self) -> float:
+        return self.unchanged()
+
+    def restore(self) -> float:
+        before = time.perf_counter()
+        self.git("read-tree", self._tree)
+        self.git("checkout-index", "-a", "-f")
+        return time.perf_counter() - before
+
+
 def parents(commits: list[str]) -> list[str]:
     """Return the options that name a commit's parents."""
     return [word for commit in commits for word in ("-p", commit)]
