@@ -130,11 +130,28 @@ def test_what_can_be_undone_is_told_by_what_it_was_about(kept: Command) -> None:
     kept("restore", "one", "--yes")
     kept("restore", "two", "--yes")
     lines = seen(kept, "undo", "--list")
-    assert "restore of ckpt_" in lines[1]
-    assert "(two)" in lines[1]
+    assert "restore of 'two'" in lines[1]
     assert "2 written" in lines[1]
-    assert "(one)" in lines[2]
+    assert "restore of 'one'" in lines[2]
     assert max(map(len, lines)) <= 80
+
+
+def test_tables_keep_within_a_narrow_terminal(kept: Command) -> None:
+    kept("save", "a message of quite some words and more", "--kind", "feature")
+    kept("restore", "one", "--yes")
+    for words in (("list",), ("log", "a.txt"), ("undo", "--list")):
+        with Terminal(
+            [sys.executable, COMMAND, *words],
+            cwd=kept.project,
+            environment=kept.environment | {"TERM": "xterm-256color", "PAGER": "cat"},
+            columns=40,
+            rows=24,
+        ) as terminal:
+            assert terminal.end() == 0
+            lines = [line for line in terminal.everything if line]
+        assert max(map(len, lines)) <= 40, words
+        assert any("one" in line for line in lines), words
+        assert len(lines) <= 5, words  # none of them is wrapped
 
 
 def a_long_diff(command: Command) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
 import pytest
 
-from tools.command import Command
+from tools.command import COMMAND, Command
 from tools.harm import lose
 
 
@@ -191,3 +194,45 @@ def test_head_is_told_of_a_whole_restore_and_once(kept: Command, git: Callable[.
     assert whole.count("HEAD has moved") == 1, whole
     (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
     assert "HEAD" not in kept.terminal("restore", "@", "a.txt", answers="y\n").out
+
+
+def test_a_private_file_that_stays_is_told_before_the_question_and_how_it_comes_back(kept: Command) -> None:
+    """S5, T1: what is broken in it is not said to be restored."""
+    (kept.project / ".gitignore").write_text(".env\n", encoding="utf-8")
+    (kept.project / ".env").write_text("KEY=1\n", encoding="utf-8")
+    saved = kept.save("with a key")[:13]
+    (kept.project / ".env").write_text("BROKEN\n", encoding="utf-8")
+    nothing = kept("restore", "@", "--yes").out
+    assert nothing.startswith("nothing else to restore: ")
+    assert f"lastgood restore {saved} -- .env\n" in nothing
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    shown = kept.terminal("restore", "@", answers="y\n").out
+    assert f"lastgood restore {saved} -- .env\n" in shown.partition("Go ahead?")[0]
+    assert (kept.project / ".env").read_text(encoding="utf-8") == "BROKEN\n"
+
+
+def test_what_will_be_deleted_is_named_first(kept: Command) -> None:
+    """T1: what is made for files is no news."""
+    (kept.project / "src" / "b.py").unlink()
+    (kept.project / "src").rmdir()
+    (kept.project / "zz.txt").write_text("junk\n", encoding="utf-8")
+    kept("save", "later")
+    shown = kept.terminal("restore", "two", answers="n\n", expect=130).out
+    assert re.search(r"\n  delete  zz\.txt\n  create  src/b\.py\n", shown), shown
+    assert "mkdir" not in shown
+
+
+def test_a_shell_in_a_folder_that_was_deleted_is_told_to_leave_it(kept: Command) -> None:
+    """T12a: also of a folder within the workspace, where all was brought back already."""
+    restores = f"{sys.executable} {COMMAND} restore @ --yes"
+    script = f"cd src && rm -r ../src && {restores} && {restores}"
+    done = subprocess.run(
+        ["sh", "-c", script],
+        cwd=kept.project,
+        env=kept.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (kept.project / "src" / "b.py").is_file()
+    assert done.stderr.count(f"cd {kept.project}/src\n") == 2

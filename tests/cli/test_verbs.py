@@ -357,7 +357,7 @@ def test_an_undo_on_a_terminal_asks_where_checkpoints_were_made_since(kept: Comm
     (kept.project / "later.txt").write_text("later\n", encoding="utf-8")
     kept("save", "done later")
     asked = kept.terminal("undo", answers="n\n", expect=130).out
-    assert re.search(r"takes back the restore of ckpt_\w+ of [-0-9: ]+, made\s+just\s+now", asked)
+    assert re.search(r"takes back the restore of ckpt_\w+ \(one\) of [-0-9: ]+, made\s+just\s+now", asked)
     assert re.search(r"Made since: 1 checkpoint.\s+ckpt_\w+ \(done later\), ", asked)
     assert (kept.project / "a.txt").read_text(encoding="utf-8") == "first\n"
     assert "[y/N]" not in kept.terminal("undo", "--yes").out
@@ -369,6 +369,34 @@ def test_an_undo_on_a_terminal_asks_nothing_right_after_the_restore(kept: Comman
     kept("restore", "one", "--yes")
     assert "[y/N]" not in kept.terminal("undo").out
     assert (kept.project / "a.txt").read_text(encoding="utf-8") == "second\n"
+
+
+def test_an_undo_right_after_another_asks(kept: Command) -> None:
+    """Rule T8: who wants the undo taken back means redo, not an older restore."""
+    (kept.project / "a.txt").write_text("broken\n", encoding="utf-8")
+    kept("restore", "two", "a.txt", "--yes")
+    kept("restore", "one", "--yes")
+    kept("undo")
+    asked = kept.terminal("undo", answers="n\n", expect=130).out
+    assert "This takes back the restore of a.txt" in asked
+    assert "to have that again: lastgood redo" in asked.replace("\n  ", " ")
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "second\n"
+    kept("undo")
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "broken\n"
+
+
+def test_a_redo_on_a_terminal_asks_where_checkpoints_were_made_since(kept: Command) -> None:
+    """Rule T8."""
+    kept("restore", "one", "--yes")
+    kept("undo")
+    (kept.project / "later.txt").write_text("later\n", encoding="utf-8")
+    kept("save", "done later")
+    asked = kept.terminal("redo", answers="n\n", expect=130).out
+    assert "This does again the restore of ckpt_" in asked
+    assert "(done later), " in asked
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "second\n"
+    assert "[y/N]" not in kept.terminal("redo", "--yes").out
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "first\n"
 
 
 def test_a_forced_undo_on_a_terminal_asks_and_names_what_holds_what_was_edited(kept: Command) -> None:

@@ -10,6 +10,7 @@ from lastgood.model.canonical import PATH, Fields
 from lastgood.model.operation import CONFLICT, DISCARDED, NOT_BACK
 from lastgood.model.report import MARKED, counts_of, planned_outcomes
 from lastgood.paths import printable, to_text
+from lastgood.restore.plan import SPARED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,13 +95,32 @@ def step_line(step: Step) -> str:
 
 
 def shortened_plan(plan: RestorePlan, *, most: int = _SHOWN_STEPS) -> list[str]:
-    """Return the first paths of a plan, for a question."""
-    touching = plan.of("delete", "write", "mkdir", "rmdir", "chmod")
+    """Return the first paths of a plan, for a question: what will go before all else.
+
+    Directories that are made follow from what is written into them.
+    """
+    touching = [*plan.of("delete"), *plan.of("rmdir"), *plan.of("write"), *plan.of("chmod")]
+    touching = touching or list(plan.of("mkdir"))
     shown = min(most, _SHOWN_STEPS)
     lines = [step_line(step) for step in touching[:shown]]
     if len(touching) > shown:
         lines.append(f"  and {len(touching) - shown:,} more (all of them: --dry-run)")
     return lines
+
+
+def spared_lines(plan: RestorePlan, target: Checkpoint, call: Call) -> list[str]:
+    """Return which private files stay although they differ, and how each comes back (rule S5)."""
+    spared = [quoted(to_text(one.path)) for one in plan.of("keep") if one.reason == SPARED]
+    if not spared:
+        return []
+    some = f" and {len(spared) - _SHOWN:,} more" if len(spared) > _SHOWN else ""
+    named = ", ".join(printable(one) for one in spared[:_SHOWN]) + some
+    stays = "differs and stays" if len(spared) == 1 else "differ and stay"
+    back = call.command(f"restore {target.short_id} -- {' '.join(spared[:_SHOWN])}")
+    return [
+        f"{named} {stays}: private files that are there come back by name alone",
+        f"  as {called(target)} has it: {back}",
+    ]
 
 
 def remarks(outcomes: Sequence[Outcome]) -> list[str]:

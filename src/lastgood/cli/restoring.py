@@ -19,6 +19,7 @@ from lastgood.cli.plans import (
     remarks,
     report_counts,
     shortened_plan,
+    spared_lines,
     unwritten_lines,
 )
 from lastgood.cli.typed_paths import current, path_of, paths_of, same_name
@@ -26,7 +27,7 @@ from lastgood.cli.wording import ago, called, count
 from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Usage
 from lastgood.ids import short
 from lastgood.paths import printable, to_text
-from lastgood.restore.plan import too_many_deletions
+from lastgood.restore.plan import SPARED, too_many_deletions
 from lastgood.value import cast
 
 TYPE_CHECKING = False
@@ -169,6 +170,7 @@ def _show(
     lines = [*unknown, *_drift_lines(drift, plain=plain), *beside_lines(preview, target, call)]
     age = ago(target.manifest.created_at, now=time.time_ns())
     lines.append(f"Restoring {called(target)}, made {age}: {plan_counts(plan)}.")
+    lines += spared_lines(plan, target, call)
     room = console.rows() - len(lines) - _ASKING
     for line in (*lines, *(() if plain else shortened_plan(plan, most=max(_SHOWN_LEAST, room)))):
         console.warn(line)
@@ -297,11 +299,12 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
         return code
     if plan.empty and not report.folder_made:
         console.sentence(_nothing_words(report, target))
-        console.lines((*plan_lines(plan), *not_held_lines(report)))
+        console.lines((*plan_lines(plan), *spared_lines(plan, target, call), *not_held_lines(report)))
         console.lines(line for part in report.parts for line in part_lines(part))
         console.lines(unwritten_lines(report, call))
         for line in () if unwritten or plan.base else _elsewhere(plan, call):
             console.note(line)
+        _tell_lost(console)
         return code
     console.sentence(f"would restore {called(target)}: {plan_counts(plan)}")
     console.lines((*plan_lines(plan), *beside_lines(report, target, call)))
@@ -322,6 +325,8 @@ def _nothing_words(report: RestoreReport, target: Checkpoint) -> str:
     beside = ["conversation"] if lacks_transcript(report) else []
     left = [f"the {one}" for one in dict.fromkeys((*beside, *(part.scope for part in report.parts)))]
     what = f"all but {' and '.join(left)}" if left else "what was asked for"
+    if any(one.reason == SPARED for one in plan.of("keep")):
+        return f"nothing else to restore: all but private files already is as in {called(target)}"
     return f"nothing to restore: {what} already is as in {called(target)}"
 
 
@@ -356,16 +361,14 @@ def _tell(
     for line in (*remarks(report.outcomes), *beside_lines(report, target, call)):
         if line not in told:
             console.warn(line)
-    if report.folder_made and _is_lost():
-        console.warn(f"this shell is still in the folder that was deleted: cd {quoted(current())}")
+    _tell_lost(console)
     if report.operation is not None:
         console.line(f"take it back with: {call.command('undo')}")
 
 
-def _is_lost() -> bool:
-    """Tell whether the current folder is one that was deleted."""
+def _tell_lost(console: Console) -> None:
+    """Say so where the current folder was deleted: what was made in its place is not seen there."""
     try:
         os.getcwd()
     except OSError:
-        return True
-    return False
+        console.warn(f"this shell is still in the folder that was deleted: cd {quoted(current())}")

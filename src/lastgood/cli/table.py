@@ -286,7 +286,8 @@ FILES: tuple[Verb, ...] = (
         says="take back the last restore, delete or prune",
         about=(
             "On a terminal it asks where checkpoints were made since the restore that it takes back,\n"
-            "and with --force. What came of a run is taken back by `restore` or `rewind`."
+            "right after another undo, and with --force. What came of a run is taken back by\n"
+            "`restore` or `rewind`."
         ),
         options=(
             Option(name="list", says="list what can be taken back"),
@@ -300,7 +301,13 @@ FILES: tuple[Verb, ...] = (
     Verb(
         name="redo",
         says="do again what the last undo took back",
-        options=(Option(name="list", says="list what can be done again"), FORCE_UNDO, MERGE_UNDO),
+        about="On a terminal it asks where checkpoints were made since that undo, and with --force.",
+        options=(
+            Option(name="list", says="list what can be done again"),
+            FORCE_UNDO,
+            MERGE_UNDO,
+            Option(name="yes", short="y", says="do not ask"),
+        ),
         examples=(("lastgood redo", "do it again"),),
         codes=(0, 3, 10, 13, 14),
         module="undo",

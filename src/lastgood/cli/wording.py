@@ -246,12 +246,15 @@ def table(
     flexible: Sequence[int],
     limit: int | None,
     optional: Sequence[int] = (),
+    expendable: Sequence[int] = (),
+    room: int = _LEAST,
     paint: Callable[[int, int, str], str] | None = None,
 ) -> list[str]:
     """Return rows as aligned lines that keep within ``limit`` columns, those of a terminal.
 
-    Without the ``optional`` columns in which nothing is said; of the rest the ``flexible`` ones give way, the
-    first of them first. ``paint`` is given a row's number, a column's and the filled up cell.
+    Without the ``optional`` columns in which nothing is said, nor, as far as need be, the ``expendable`` ones
+    that leave those which give way less than some ``room``; then the ``flexible`` ones give way, the first of
+    them first. ``paint`` is given a row's number, a column's and the filled up cell.
     """
     if not rows:
         return []
@@ -263,6 +266,10 @@ def table(
             for column in shown
             if column not in optional or any(row[column] not in _NOTHING for row in rows[1:])
         ]
+        for column in expendable:
+            least = [min(room, widths[one]) if one in flexible else widths[one] for one in shown]
+            if _whole(least) > limit and column in shown:
+                shown.remove(column)
         for column in flexible:
             over = _whole([widths[one] for one in shown]) - limit
             if over > 0 and column in shown:

@@ -26,6 +26,8 @@ _HEADER = ("ID", "Name", "Date", "Kind", "Phase / Step", "Files", "Gaps", "Good"
 _ID, _NAME, _KIND, _PLACE, _GOODNESS = 0, 1, 3, 4, 7
 # On a terminal these go when they say nothing: phase, gaps, good.
 _OPTIONAL = (_PLACE, 6, _GOODNESS)
+# On a narrow one these go before the name does: files, kind, phase, gaps.
+_EXPENDABLE = (5, _KIND, 6, _PLACE)
 _NAME_LIMIT = 72
 _PLACE_LIMIT = 48
 _GOOD = {True: "yes", False: "no", None: "-"}
@@ -94,6 +96,7 @@ def lines(
         flexible=(_PLACE, _NAME),
         limit=room and room - indent,
         optional=_OPTIONAL,
+        expendable=_EXPENDABLE,
         paint=paint if console.colour else None,
     )
 

@@ -39,7 +39,7 @@ def log_verb(call: Call, console: Console) -> int:
         console.document(log_document(report))
         return 0
     rows = [_HEADER, *(_row(one, console) for one in report.changes)]
-    shown = table(rows, flexible=(_NAME,), limit=console.columns())
+    shown = table(rows, flexible=(_NAME,), limit=console.columns(), expendable=(3, 5, 4))
     console.page([console.styled(shown[0], "bold"), *shown[1:]])
     if console.out_is_terminal:
         console.note(f"to bring one back: {call.command(f'restore ID {quoted(call.arguments[0])}')}")

@@ -9,14 +9,14 @@ from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.plans import part_lines, remarks, report_counts
 from lastgood.cli.references import as_meant, looked_up, refuse_paths_alone
 from lastgood.cli.restoring import agreed, check_options, restore, telling_what_is_left
-from lastgood.cli.wording import ago, called, count, moment, table
+from lastgood.cli.wording import ago, called, count, moment, table, title
 from lastgood.errors import NotFound, Usage
 from lastgood.ids import short
 from lastgood.workspace.restore import Restores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
@@ -30,6 +30,8 @@ _OFFERED = 15
 # So many of what was made since a restore are named before it is taken back.
 _SHOWN = 5
 _INDENT = 5
+# So much of what an operation was is shown before its id is.
+_SAID = 48
 
 
 def restore_verb(call: Call, console: Console) -> int:
@@ -137,7 +139,7 @@ def undo_verb(call: Call, console: Console) -> int:
     with open_group(call, Restores, purpose="find") as workspace:
         if call.has("list"):
             return _list(call, console, workspace=workspace)
-        if verb == "undo" and not _undo_agreed(call, console, workspace=workspace):
+        if not _agreed(call, console, workspace=workspace):
             return DECLINED
         with telling_what_is_left(console, workspace), ProgressLine(console, verb):
             act = workspace.undo if verb == "undo" else workspace.redo
@@ -154,29 +156,41 @@ def undo_verb(call: Call, console: Console) -> int:
     return 0 if report.complete else OMISSIONS
 
 
-def _undo_agreed(call: Call, console: Console, *, workspace: Restores) -> bool:
-    """Ask about a restore after which checkpoints were made, or that is taken back by force (rule T8)."""
+def _agreed(call: Call, console: Console, *, workspace: Restores) -> bool:
+    """Ask where checkpoints were made since a restore, by force, or where an undo came last (rule T8)."""
     if not console.can_ask or call.has("yes") or call.has("quiet"):
         return True
-    operation = next(iter(workspace.operations(can="undo")), None)
+    undoing = call.verb.name == "undo"
+    operation = next(iter(workspace.operations(can="undo" if undoing else "redo")), None)
     if operation is None or operation.type != "restore":
         return True
-    later = workspace.list(since=operation.at, guards=False, brief=True)
+    done = workspace.operations()
+    since = operation.at if undoing else max((one.at for one in done if one.of == operation.id), default=0)
+    later = workspace.list(since=since, guards=False, brief=True)
     made = [one for one in later if one.whole]
-    if not made and not call.has("force"):
+    goes_on = undoing and done[0].type == "undo"
+    if not made and not goes_on and not call.has("force"):
         return True
     console.left, now = "nothing was changed", time.time_ns()
-    age = ago(operation.at, now=now)
-    console.warn(f"This takes back the {_named(operation)} of {moment(operation.at)}, made {age}.")
+    does = "takes back" if undoing else "does again"
+    titles = {one.id: called(one) for one in workspace.list(brief=True)}
+    named = f"the {_named(operation, titles)} of {moment(operation.at)}, made {ago(operation.at, now=now)}"
+    console.warn(f"This {does} {named}.")
+    if goes_on:
+        console.warn(f"The last one was taken back already; to have that again: {call.command('redo')}")
+    _tell_made(made, console, now=now)
+    if call.has("force"):
+        console.warn("What changed since goes too, where it is in the way; a guard checkpoint keeps it.")
+    return agreed("Go ahead?", console)
+
+
+def _tell_made(made: Sequence[Checkpoint], console: Console, *, now: int) -> None:
     if made:
         console.warn(f"Made since: {count(len(made), 'checkpoint')}.")
     for one in made[:_SHOWN]:
         console.warn(f"  {called(one)}, {ago(one.manifest.created_at, now=now)}")
     if len(made) > _SHOWN:
         console.warn(f"  and {len(made) - _SHOWN:,} more")
-    if call.has("force"):
-        console.warn("What changed since goes too, where it is in the way; a guard checkpoint keeps it.")
-    return agreed("Go ahead?", console)
 
 
 def _tell(report: UndoReport, operation: Operation, call: Call, console: Console) -> None:
@@ -216,11 +230,18 @@ def _list(call: Call, console: Console, *, workspace: Restores) -> int:
         console.note("restores of before that cannot be undone any more: what they replaced was freed")
     if not shown:
         return 0
-    titles = {one.id: called(one) for one in workspace.list(brief=True)}
+    titles = {one.id: _told(one, console) for one in workspace.list(brief=True)}
     rows = [("When", "What", "Changed", "Operation")]
     rows += [(console.moment(one.at), _named(one, titles), _changed(one), one.id) for one in shown]
-    console.lines(table(rows, flexible=(3, 1), limit=console.columns()))
+    # No verb takes an operation's id, and a part of one is none.
+    console.lines(table(rows, flexible=(1,), limit=console.columns(), expendable=(3, 2), room=_SAID))
     return 0
+
+
+def _told(checkpoint: Checkpoint, console: Console) -> str:
+    """Return what a checkpoint is called; on a terminal, which is narrow, by its title alone."""
+    text = title(checkpoint)
+    return called(checkpoint) if text == "(auto)" or not console.out_is_terminal else f"'{text}'"
 
 
 def _changed(operation: Operation) -> str:
