@@ -72,6 +72,7 @@ def status(context: Context, view: View) -> StatusReport:
         sessions=living,
         incomplete=incomplete,
         at=at,
+        git=context.project.state(context.root),
     )
 
 

@@ -236,3 +236,24 @@ def test_a_shell_in_a_folder_that_was_deleted_is_told_to_leave_it(kept: Command)
     )
     assert (kept.project / "src" / "b.py").is_file()
     assert done.stderr.count(f"cd {kept.project}/src\n") == 2
+
+
+def test_a_path_that_git_ignores_is_told_so_also_when_it_is_gone(kept: Command) -> None:
+    """S5: without a slash too it is no checkpoint's name."""
+    (kept.project / ".gitignore").write_text("build/\n", encoding="utf-8")
+    (kept.project / "build").mkdir()
+    kept("save", "with a rule")
+    (kept.project / "build").rmdir()
+    said = kept("restore", "build", "--yes", expect=10).err
+    assert said.startswith("lastgood: git ignores it, and no checkpoint holds the path 'build'\n")
+    assert "lastgood status --ignored" in said
+
+
+def test_a_path_as_it_is_shown_is_found_from_within_a_folder(kept: Command) -> None:
+    """T1: what is printed is relative to the top."""
+    (kept.project / "other").mkdir()
+    (kept.project / "other" / "b.py").write_text("print(2)\n", encoding="utf-8")
+    kept("save", "two of them")
+    said = kept("restore", "src/b.py", "--yes", expect=10, cwd=kept.project / "src").err
+    assert "there is b.py: lastgood restore b.py\n" in said
+    assert "other" not in said

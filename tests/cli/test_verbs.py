@@ -7,6 +7,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -369,6 +370,19 @@ def test_an_undo_on_a_terminal_asks_nothing_right_after_the_restore(kept: Comman
     kept("restore", "one", "--yes")
     assert "[y/N]" not in kept.terminal("undo").out
     assert (kept.project / "a.txt").read_text(encoding="utf-8") == "second\n"
+
+
+def test_status_says_where_head_is_and_was(kept: Command, git: Callable[..., str]) -> None:
+    git(kept.project, "init", "-q", "-b", "main")
+    git(kept.project, "commit", "-q", "--allow-empty", "-m", "one")
+    saved = kept.save("on main", "--allow-empty")[:13]
+    head = git(kept.project, "rev-parse", "HEAD").strip()
+    assert re.search(rf"^git +on main, {head[:12]}$", kept("status").out, re.MULTILINE)
+    git(kept.project, "checkout", "-qb", "feature")
+    moved = rf"^git +on feature, {head[:12]}; at {saved} it was on main, {head[:12]}$"
+    assert re.search(moved, kept("status").out, re.MULTILINE)
+    told = kept("status", "--json").json["git"]
+    assert (told["branch"], told["head"]) == ("feature", head)
 
 
 def test_an_undo_right_after_another_asks(kept: Command) -> None:

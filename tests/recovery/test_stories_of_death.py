@@ -507,6 +507,7 @@ def test_a_fresh_checkout_finds_what_was_left_elsewhere(
     checkout.mkdir(parents=True)
     there = Command(checkout, lastgood.store)
     assert "incomplete" in there("checkpoint", "status").out
+    assert f"lastgood workspace attach {lastgood.project}" in there("report").out
     shown = there("recover")
     assert "(prices) of " in shown.out
     assert f"lastgood workspace attach {lastgood.project}" in shown.err

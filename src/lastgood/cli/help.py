@@ -36,9 +36,9 @@ EXIT_CODES = {
 }
 GROUPS = (
     ("Make and look", ("save", "watch", "list", "show", "diff", "log", "cat", "status")),
+    ("Go back", ("restore", "rewind", "undo", "redo", "recover")),
     ("Carry work out", ("run",)),
     ("Say how the work stands", ("session", "task", "feature", "sprint", "progress")),
-    ("Go back", ("restore", "rewind", "undo", "redo", "recover")),
     (
         "Keep and check",
         ("name", "pin", "unpin", "check", "delete", "prune", "purge", "verify", "maintain", "workspace"),
@@ -142,7 +142,10 @@ def show_overview(console: Console) -> int:
     for heading, names in GROUPS:
         rows = [(f"{f'  {known[name].name}':12}", known[name].says) for name in names]
         lines += ["", console.styled(heading, "bold"), *pairs(rows, limit=limit)]
-    start = "Start with `lastgood save`, look with `lastgood list`, and go back with `lastgood restore @`."
+    start = (
+        "Start with `lastgood save`, look with `lastgood list`, and go back with `lastgood restore @`:"
+        " `@` is the checkpoint where you stand, saved last or restored to."
+    )
     lines += ["", *wrapped(start, limit)]
     lines += wrapped("More: lastgood help VERB, lastgood help refs, lastgood help exit-codes", limit)
     console.page(lines)

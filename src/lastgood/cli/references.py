@@ -260,13 +260,23 @@ def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: Lastg
     none_meant = is_path or ref.startswith("@") or "meant" in error.details
     near = "" if none_meant else same_name(ref, call, workspace)
     error.hint = near + error.hint
-    if is_path or ("/" in ref and not set(ref) & set(" \t\n")):
-        why = "git ignores it, and " if _is_ignored(ref, call, workspace) else ""
+    ignored = _is_ignored(ref, call, workspace)
+    if is_path or ignored or ("/" in ref and not set(ref) & set(" \t\n")):
         raise NotFound(
-            f"{why}no checkpoint holds the path '{printable(ref)}'",
-            hint=f"{near}what one holds: {call.command('show @ --files')}"
+            f"{'git ignores it, and ' if ignored else ''}no checkpoint holds the path '{printable(ref)}'",
+            hint=_ignored_hint(ref, call)
+            if ignored
+            else f"{near}all that the last one holds: {call.command('show @ --files')}"
             f"\nthe checkpoints: {call.command('list')}",
         ) from error
+
+
+def _ignored_hint(path: str, call: Call) -> str:
+    """Return what is to be done about a path that rules leave out of every checkpoint."""
+    return (
+        f"all that is left out: {call.command('status --ignored')}"
+        f"\nto have it held, name '{printable(path)}' in `capture.include`: {call.command('config')}"
+    )
 
 
 def refuse_paths_alone(call: Call, workspace: OpenWorkspace) -> None:

@@ -102,6 +102,8 @@ def alike_of(error: LastgoodError, call: Call, workspace: OpenWorkspace) -> list
     paths = [one for one in told if isinstance(one, str)] if isinstance(told, list | tuple) else []
     restoring = bool(paths) and call.verb.name == "restore"
     changed = _changed(paths, workspace) if restoring else frozenset()
+    if call.arguments and call.arguments[0] in paths:  # as it is called from the top, and shown
+        paths = [call.arguments[0]]
     found = [Alike(path=one, now=_now(one, changed, workspace)) for one in paths]
     return sorted(found, key=lambda one: _ORDER.index(one.now))
 

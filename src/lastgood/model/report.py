@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import ClassVar
 
     from lastgood.literals import ChangeStatus, DiffStatus, FindingState, NotHeldReason, Result, State
-    from lastgood.model.checkpoint import Checkpoint, HealthNote, SaveReport
+    from lastgood.model.checkpoint import Checkpoint, GitState, HealthNote, SaveReport
     from lastgood.model.operation import Operation, Outcome, PartOutcome, RestorePlan
     from lastgood.model.session import Effect, Position, Progress, Session, SessionReport, Task
     from lastgood.model.tree import Counts, Gap
@@ -320,7 +320,8 @@ class StatusReport(Value):
     store takes of the disk. ``ignored`` are the first of the topmost paths that rules leave out, of which
     there are ``ignored_count``, None where nobody looked; a directory's ends with a slash. Of the
     ``checkpoints`` so many are ``guards``.
-    ``project_settings`` are what the project's own file adds, a line each (rule K7).
+    ``project_settings`` are what the project's own file adds, a line each (rule K7). ``git`` is where the
+    project's HEAD is now, without what is dirty or nested.
     """
 
     workspace: OsText
@@ -344,6 +345,7 @@ class StatusReport(Value):
     ignored_count: int | None = None
     guards: int = 0
     project_settings: tuple[Text, ...] = ()
+    git: GitState | None = None
 
     store_bytes: ClassVar[Alias[int]] = Alias(
         "store_parts.total", "What the store takes of the disk, with all that is in it."

@@ -6,7 +6,7 @@ from bisect import bisect_right
 
 from lastgood.catalogue import Query
 from lastgood.errors import LastgoodError
-from lastgood.lease import session_of
+from lastgood.lease import left_elsewhere, session_of
 from lastgood.model.activity import (
     Activity,
     Bucket,
@@ -462,7 +462,7 @@ def report(context: Context, *, period: Period, session: str | None, offset: int
         operations=tuple(context.catalogue.operations(context.key)),
         effects=tuple(context.work.effects(context.key)),
     )
-    return summarised(
+    activity = summarised(
         records,
         workspace=context.root.decode("utf-8", "surrogateescape"),
         store=context.store.decode("utf-8", "surrogateescape"),
@@ -472,6 +472,8 @@ def report(context: Context, *, period: Period, session: str | None, offset: int
         session=wanted,
         offset=offset,
     )
+    # A checkout made anew has nothing of its own, and its predecessor may wait to be gone on with (P7d).
+    return activity.replace(notes=(*activity.notes, *left_elsewhere(context)))
 
 
 def _sizes(context: Context, records: Records) -> Sizes:

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
-    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.checkpoint import Checkpoint, GitState
     from lastgood.model.report import StatusReport
 
 _GAPS_SHOWN = 5
@@ -90,7 +90,7 @@ def _facts(report: StatusReport, call: Call, console: Console) -> list[tuple[str
         ("workspace", printable(report.workspace)),
         (
             "store",
-            f"{printable(report.store)} ({size(report.store_bytes)})",
+            f"{printable(report.store)} ({size(report.store_bytes)}{_reserve(report)})",
         ),
         ("state", console.styled(report.state, _STATES[report.state])),
         *([("watched", "lastgood watch makes checkpoints by itself")] if report.resident else ()),
@@ -103,6 +103,7 @@ def _facts(report: StatusReport, call: Call, console: Console) -> list[tuple[str
         facts += _gaps(report, call)
     if report.latest != report.at:
         facts.append(("latest", _told(report.latest, call)))
+    facts += _git(report)
     facts += _ignored(report, call)
     facts.append(("durability", report.durability))
     if not report.health:
@@ -127,6 +128,29 @@ def _sessions(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     if not report.sessions and not report.incomplete and report.position is not None:
         facts.append(("position", place(report.position) or "-"))
     return facts
+
+
+def _git(report: StatusReport) -> list[tuple[str, str]]:
+    """Tell where the project's HEAD is, and where it was at the checkpoint, if that is elsewhere."""
+    now, then = report.git, None if report.at is None else report.at.manifest.git
+    if now is None:
+        return []
+    under_way = "" if now.operation is None else f", a {now.operation} under way"
+    was = ""
+    if then is not None and (then.head, then.branch) != (now.head, now.branch):
+        was = f"; at {report.at.short_id if report.at else '?'} it was {_head(then)}"
+    return [("git", f"{_head(now)}{under_way}{was}")]
+
+
+def _reserve(report: StatusReport) -> str:
+    """Say how much of a store is given up when its disk is full: of a small one most."""
+    held = report.store_parts.reserve
+    return f", of which {size(held)} for a full disk" if held * 2 > report.store_bytes else ""
+
+
+def _head(git: GitState) -> str:
+    branch = "on no branch" if git.branch is None else f"on {printable(git.branch)}"
+    return f"{branch}, {'before the first commit' if git.head is None else git.head[:12]}"
 
 
 def _told(checkpoint: Checkpoint | None, call: Call) -> str:
