@@ -334,6 +334,38 @@ def test_a_part_that_is_no_json_is_kept_and_said_and_the_rest_comes_back(
     assert [len(one["parts"]) for one in found["messages"]] == [1, 1, 1]
 
 
+def test_a_message_that_is_no_json_is_kept_and_said_and_the_rest_comes_back(
+    workspace: Workspace, opencode: OpencodeDatabase
+) -> None:
+    """P5, T11: what it said lies in its parts; whose it was nobody knows, so it cannot be taken in again."""
+    opencode.user("please")
+    opencode.assistant("done")
+    broken = opencode.user("lost")
+    opencode.assistant("and this")
+    opencode.connection.execute("UPDATE message SET data = '{' || data WHERE id = ?", (broken,))
+    saved = captured(workspace, opencode.path)
+    (note,) = saved.notes
+    assert (note.code, "1 new line is broken" in note.message) == ("transcript-broken", True)
+    assert texts(workspace, saved.checkpoint.id) == ["please", "done", "lost", "and this"]
+    assert b'{"broken":' in workspace.transcript(saved.checkpoint.id)
+    opencode.user("later")
+    assert captured(workspace, opencode.path).notes == ()
+    found = imported(workspace.restore(saved.checkpoint.id, only=["conversation"]))
+    assert [one["info"]["role"] for one in found["messages"]] == ["user", "assistant", "assistant"]
+    assert "lost" not in str(found)
+
+
+def test_a_broken_part_of_an_answer_that_goes_on_refuses_nothing(
+    workspace: Workspace, opencode: OpencodeDatabase
+) -> None:
+    """P5."""
+    opencode.user("please")
+    opencode.assistant()
+    opencode.raw_part("{broken")
+    opencode.text("so far")
+    assert texts(workspace, captured(workspace, opencode.path).checkpoint.id) == ["please", "so far"]
+
+
 def test_a_whole_database_is_no_transcript(
     workspace: Workspace, opencode: OpencodeDatabase, tmp_path: Path
 ) -> None:

@@ -50,7 +50,17 @@ def opening_line(message: str, info: Mapping[str, object]) -> bytes:
     return _line({"message": message, "info": {**opening, "time": {"created": _time(info).get("created")}}})
 
 
-def part_line(part: str, *, message: str, role: str) -> bytes:
+def broken_line(message: str, content: bytes) -> bytes:
+    """Return the line in the place of a message's beginning that is no JSON object: its bytes, as a text."""
+    return _line({"broken": message, "content": content.decode("utf-8", "backslashreplace")})
+
+
+def is_broken(record: Mapping[str, object]) -> bool:
+    """Tell whether a line stands for a message that could not be read."""
+    return isinstance(record.get("broken"), str)
+
+
+def part_line(part: str, *, message: str, role: str | None) -> bytes:
     """Return how the line of a part begins; its own JSON as it is, and `PART_END`, make it whole."""
     return _line({"part": part, "of": message, "role": role}).removesuffix(PART_END) + b',"data":'
 
@@ -174,7 +184,11 @@ def _messages(
     parts: list[dict[str, object]] = []
     for record in records:
         info, data = record.get("info"), record.get("data")
-        if isinstance(data, dict):
+        if is_broken(record):  # with its parts: nothing says whose it is
+            if message:
+                yield message, parts
+            message, parts = {}, []
+        elif isinstance(data, dict):
             parts.append({**data, "id": _given(record, "part"), "messageID": _given(record, "of")})
         elif "end" in record and isinstance(info, dict):
             message |= info

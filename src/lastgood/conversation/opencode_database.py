@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    # What a row says of a message; its bytes where that is no JSON object.
+    _Info = dict[str, object] | bytes
+
 _HINT = "name a conversation that opencode has: opencode session list"
 _HELD = "save again when opencode has finished what it is at"
 _DAMAGED = "the database is damaged; see what opencode itself can still read of it: opencode session list"
@@ -151,31 +154,51 @@ class OpenConversation:
         parts: dict[str, list[_Part]] = {}
         for number, part, message, updated, size in self._rows(_PARTS, name):
             parts.setdefault(message, []).append(_Part(number=number, id=part, updated=updated, size=size))
-        messages = [(message, self._parsed(data)) for message, data in self._rows(_MESSAGES, name)]
+        messages = [(message, _record(data)) for message, data in self._rows(_MESSAGES, name)]
+        if messages and all(isinstance(info, bytes) for _, info in messages):
+            raise self._unknown("a row that is no JSON object")
         cut = None if revert is None else self._parsed(revert)
         said = _until(cut, messages, parts)
         # The next answer begins only when the one before is over, whatever became of it.
-        answers = [place for place, (_, info) in enumerate(said) if opencode.is_assistant(info)]
+        answers = [
+            place
+            for place, (_, info) in enumerate(said)
+            if not isinstance(info, bytes) and opencode.is_assistant(info)
+        ]
         for place, (message, info) in enumerate(said):
-            over = opencode.has_ended(info) or place < answers[-1]
+            if isinstance(info, bytes):
+                over = place + 1 < len(said)
+            else:
+                over = opencode.has_ended(info) or place < answers[-1]
             if not self._take_message(message, info, parts.get(message, ()), over=over):
                 return
 
-    def _take_message(
-        self, message: str, info: Mapping[str, object], parts: Sequence[_Part], *, over: bool
-    ) -> bool:
-        """Note the lines of a message; False if what comes next may still change."""
-        self._add(opencode.opening_line(message, info))
+    def _take_message(self, message: str, info: _Info, parts: Sequence[_Part], *, over: bool) -> bool:
+        """Note the lines of a message; False if what comes next may still change.
+
+        Of a message that is no JSON object nobody knows whose it is; what it says lies in its parts.
+        """
+        role = None if isinstance(info, bytes) else str(info.get("role"))
+        self._add(
+            opencode.broken_line(message, info)
+            if isinstance(info, bytes)
+            else opencode.opening_line(message, info)
+        )
         for part in parts:
-            if not over and not opencode.is_settled(self._parsed(self._content(part.number))):
+            if not over and not self._is_settled(part):
                 return False
-            begin = opencode.part_line(part.id, message=message, role=str(info.get("role")))
+            begin = opencode.part_line(part.id, message=message, role=role)
             self._lines.append((begin, part.number))
             self._starts.append(self._starts[-1] + len(begin) + part.size + len(opencode.PART_END))
             self._evidence = crc32(b"%d" % part.updated, self._evidence)
-        if over and opencode.is_assistant(info):
+        if over and not isinstance(info, bytes) and opencode.is_assistant(info):
             self._add(opencode.ending_line(message, info))
         return over
+
+    def _is_settled(self, part: _Part) -> bool:
+        """Tell whether a part of a message that goes on will stay; what is broken is not written to."""
+        record = _record(self._content(part.number))
+        return isinstance(record, bytes) or opencode.is_settled(record)
 
     def _add(self, line: bytes) -> None:
         self._lines.append((line, None))
@@ -208,8 +231,8 @@ class OpenConversation:
         return rows
 
     def _parsed(self, data: object) -> dict[str, object]:
-        record = parsed(data if isinstance(data, bytes) else str(data).encode("utf-8", "replace"))
-        if record is None:
+        record = _record(data)
+        if isinstance(record, bytes):
             raise self._unknown("a row that is no JSON object")
         return record
 
@@ -227,11 +250,18 @@ class OpenConversation:
         )
 
 
+def _record(data: object) -> _Info:
+    """Return the JSON object that a row is, or its bytes if it is none."""
+    content = data if isinstance(data, bytes) else str(data).encode("utf-8", "replace")
+    record = parsed(content)
+    return content if record is None else record
+
+
 def _until(
     revert: Mapping[str, object] | None,
-    messages: list[tuple[str, dict[str, object]]],
+    messages: list[tuple[str, _Info]],
     parts: dict[str, list[_Part]],
-) -> list[tuple[str, dict[str, object]]]:
+) -> list[tuple[str, _Info]]:
     """Return the messages without what was taken back in opencode, which goes with the next prompt."""
     if revert is None:
         return messages

@@ -43,7 +43,7 @@ _HINTS = {
     "claude-code": (b'"user"', b'"assistant"'),
     "codex": (b'"response_item"',),
     "gemini-cli": (b'"user"', b'"gemini"'),
-    "opencode": (b'{"part":',),
+    "opencode": (b'{"part":', b'{"broken":'),
 }
 _GEMINI_ROLES = {"user": "user", "gemini": "assistant"}
 # What to type so that a host goes on with a conversation, by the programs' own help.
@@ -264,12 +264,14 @@ def is_message(form: ConversationForm, line: bytes) -> bool:
 
 
 def judged(form: ConversationForm, line: bytes) -> bool | None:
-    """Tell whether a line is a message; None if it ought to be one of its host's, and is no JSON object."""
+    """Tell whether a line is a message; None if it ought to be one of its host's, and is broken."""
     sure = may_be_message(form, line)
     if sure is not None:
         return sure
     record = parsed(line)
-    return None if record is None else message_in(form, record) is not None
+    if record is None or (form == "opencode" and opencode.is_broken(record)):
+        return None
+    return message_in(form, record) is not None
 
 
 def parsed(line: bytes) -> dict[str, object] | None:
