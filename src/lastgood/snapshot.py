@@ -8,6 +8,7 @@ from lastgood.host import ScanRequest
 from lastgood.ignore import is_expected, is_hand_written
 from lastgood.lease import current_work, lost_session_note
 from lastgood.model.checkpoint import Actor, HealthNote, SaveReport, decode_gaps, encode_gaps
+from lastgood.model.session import in_parts, lists_in_parts
 from lastgood.model.tree import Counts, Gap, TreeId, compare, counts, tally
 from lastgood.paths import printable, to_text
 from lastgood.transaction import Draft, Holdings
@@ -17,13 +18,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
-    from typing import Self
+    from typing import Any, Self
 
     from lastgood.catalogue import CheckpointFacts, LatestFacts
     from lastgood.context import Context
     from lastgood.conversation.capture import Captured, GivenConversation
     from lastgood.engine import ObjectWriter
     from lastgood.model.checkpoint import Checkpoint, GitState, Manifest
+    from lastgood.model.long_list import LongList
     from lastgood.model.tree import Change, Entry
     from lastgood.transaction import ReadTransaction, SaveTransaction
     from lastgood.worktree import GitSnapshot, Scan
@@ -268,8 +270,13 @@ class WorkspaceSnapshot:
         if self._captured is not None:
             self._captured.keep(self.context)
 
-    def keep(self, saving: SaveTransaction, draft: Draft) -> SaveReport:
-        """Make the checkpoint, and remember for the next scan what this one found."""
+    def keep(
+        self, saving: SaveTransaction, draft: Draft, *, lists: Mapping[str, LongList[Any]] = {}
+    ) -> SaveReport:
+        """Make the checkpoint, and remember for the next scan what this one found.
+
+        ``lists`` of progress are held beside its own.
+        """
         before = None if self._facts is None else self._facts.at
         since = None if before is None else before.id
         spoken = self._spoken()
@@ -291,6 +298,7 @@ class WorkspaceSnapshot:
                 state=git_blobs(status),
                 git=git_state(self.scan.result.git, status),
                 ignored_paths=self.scan.ignored_paths(),
+                lists=lists,
             ),
             forced=self._only_forced(),
             started=self._started,
@@ -328,15 +336,22 @@ class WorkspaceSnapshot:
         private = frozenset(self.scan.result.private)
         return tuple(path for path in self._forced if path in private)
 
-    def guard(self, saving: SaveTransaction, *, before: str) -> str:
-        """Have a checkpoint hold the present state, a new one unless one does already (rule S10)."""
+    def guard(self, saving: SaveTransaction, *, before: str, lists: Mapping[str, LongList[Any]]) -> str:
+        """Have a checkpoint hold the present state, a new one unless one does already (rule S10).
+
+        Of some ``lists`` of progress it holds those beside its own that are not its own anyway.
+        """
         facts = self._facts
-        equal = None if facts is None else self._equal(facts.newest) or self._equal(self._latest(facts))
+        own = {items.oid for items in lists_in_parts(in_parts(self.standing.progress)).values()}
+        beside = {name: items for name, items in lists.items() if items.oid not in own}
+        equal = None
+        if facts is not None and not beside:
+            equal = self._equal(facts.newest) or self._equal(self._latest(facts))
         if equal is not None:
             self.record_unchanged()
             return equal.id
         draft = Draft(kind="guard", message=f"before {before}", actor=Actor(type="lastgood"))
-        return self.keep(saving, draft).checkpoint.id
+        return self.keep(saving, draft, lists=beside).checkpoint.id
 
     def _latest(self, facts: LatestFacts) -> CheckpointFacts | None:
         """Return where the workspace stands if nothing but guards came after it.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
     from types import TracebackType
-    from typing import Self
+    from typing import Any, Self
 
     from lastgood.catalogue import LatestFacts
     from lastgood.context import CatalogueMaintainer, CatalogueWriter, Context, Writers
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lastgood.ledger import Ledgers
     from lastgood.literals import Kind, Moment, OperationType
     from lastgood.model.checkpoint import Conversation, GitState
+    from lastgood.model.long_list import LongList
     from lastgood.model.operation import Operation, Part, Step
     from lastgood.model.session import CurrentWork, Progress
     from lastgood.model.tree import Counts
@@ -59,7 +60,8 @@ class Holdings(Value):
     """What a checkpoint holds beside the files that were scanned.
 
     ``state`` gives blob ids by name. ``git`` is what the project's repository said, in full.
-    ``ignored_paths`` are what it does not hold, by rule.
+    ``ignored_paths`` are what it does not hold, by rule. ``lists`` of progress are not its own: an operation
+    needs them.
     """
 
     standing: CurrentWork
@@ -67,6 +69,7 @@ class Holdings(Value):
     state: Mapping[str, bytes] = {}
     git: GitState | None = None
     ignored_paths: tuple[bytes, ...] = ()
+    lists: Mapping[str, LongList[Any]] = {}
 
 
 # --- What holds locks; only meanwhile it has what changes something ---
@@ -219,7 +222,8 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         """
         context = self.context
         progress = in_parts(holdings.standing.progress)
-        lists = {name: items.store(writer) for name, items in lists_in_parts(progress).items()}
+        kept = {**lists_in_parts(progress), **holdings.lists}
+        lists = {name: items.store(writer) for name, items in kept.items()}
         self._bounded(writer.stored_bytes)
         # Else each attempt on a full disk would leave a pack that no row names.
         self.catalogue.demand_room(beside=min(writer.stored_bytes, _UNWRITTEN_BYTES))

@@ -162,7 +162,8 @@ def _parts(context: Context, request: _UndoRequest) -> tuple[tuple[Part, ...], t
         try:
             parts.refuse(context, (part,))
         except (Conflict, Damaged, NotFound, Unsafe, Unsupported) as error:
-            hint = (_FORCE_PROGRESS if part.scope == "progress" else _LEAVE).format(type=request.type)
+            went_on = part.scope == "progress" and isinstance(error, Conflict)
+            hint = (_FORCE_PROGRESS if went_on else _LEAVE).format(type=request.type)
             message = f"{error.message}, so nothing was {request.type}ne"
             raise type(error)(message, hint=hint, details=error.details) from error
     return request.parts, ()
@@ -412,6 +413,9 @@ def _is_lost(context: Context, operation: Operation, *, type: Direction) -> bool
     source = operation.guard if type == "undo" else operation.target
     if operation.type in _DELETIONS or source is None or context.catalogue.get(source) is not None:
         return False
+    wanted_parts = parts.reversed_parts(operation.parts) if type == "undo" else operation.parts
+    if parts.are_lost(context, wanted_parts):
+        return True
     steps = inverse(operation.steps) if type == "undo" else operation.steps
     wanted = [step.want.oid for step in steps if step.want and step.want.kind != DIRECTORY]
     return bool(context.engine.missing(wanted))

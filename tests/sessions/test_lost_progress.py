@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.damages
 
-FIRST = "progress/tasks/0000/00"
+FIRST, LAST = "progress/tasks/0000/00", "progress/tasks/0000/01"
 
 
 def hurt(store: Path, commit: str, path: str = FIRST) -> None:
@@ -47,7 +47,7 @@ def test_files_come_back_where_the_tasks_of_the_checkpoint_cannot_be_read(worksp
     workspace.task_start("more")
     (Path(workspace.path) / "file").write_text("edited")
     before = workspace.progress()
-    hurt(Path(workspace.store), target.commit)
+    hurt(Path(workspace.store), target.commit, LAST)
 
     planned = workspace.preview(workspace.plan_restore(target.id))
     report = workspace.restore(target.id)
@@ -58,6 +58,20 @@ def test_files_come_back_where_the_tasks_of_the_checkpoint_cannot_be_read(worksp
     assert [(part.scope, part.result) for part in report.parts] == [("progress", "kept")]
     assert target.short_id in not_none(report.parts[0].reason)
     assert not report.complete
+
+
+def test_a_lost_part_that_is_in_force_keeps_no_progress_from_coming_back(workspace: Workspace) -> None:
+    """T11, P8a: what would not change is not read."""
+    target = worked(workspace)
+    wanted = workspace.progress().tasks
+    workspace.task_start("more")
+    hurt(Path(workspace.store), target.commit, FIRST)
+
+    report = workspace.restore(target.id)
+
+    long_list.forget()
+    assert workspace.progress().tasks == wanted
+    assert report.complete
 
 
 def test_a_list_of_the_same_tasks_is_not_read_to_be_put_back(workspace: Workspace) -> None:
@@ -78,7 +92,7 @@ def test_a_restore_of_progress_alone_says_that_it_cannot_be_read(
     """T11: that is no success."""
     target = worked(workspace)
     workspace.task_start("more")
-    hurt(Path(workspace.store), target.commit)
+    hurt(Path(workspace.store), target.commit, LAST)
 
     alone = lastgood("restore", target.id, "--yes", "--only", "progress", expect=3)
     whole = lastgood("restore", target.id, "--yes", expect=3)

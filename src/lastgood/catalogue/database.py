@@ -273,8 +273,12 @@ def _to_version_7(connection: sqlite3.Connection) -> None:
         connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {on}")
 
 
+def _to_version_8(_connection: sqlite3.Connection) -> None:
+    """Let operations name the lists of progress that checkpoints hold; what is there stays as it is."""
+
+
 CURRENT = Schema(
-    version=7,
+    version=8,
     statements=_STATEMENTS,
     migrations=(
         _to_version_2,
@@ -283,6 +287,7 @@ CURRENT = Schema(
         _to_version_5,
         _to_version_6,
         _to_version_7,
+        _to_version_8,
     ),
 )
 

@@ -19,6 +19,7 @@ from lastgood.model.exchange import (
     Origin,
     Withheld,
 )
+from lastgood.model.session import LISTS
 from lastgood.model.tree import (
     DEFAULT_DIRECTORY_MODE,
     DEFAULT_FILE_MODE,
@@ -377,9 +378,11 @@ class _Packing:
         spoken = manifest.conversation
         if spoken is not None and spoken == original.conversation:
             self._speaking.tree(TreeId(tree=bytes.fromhex(spoken.tree)))
-        for tree in contents.progress.values():
+        # Operations stay here, and what a guard holds for one of them.
+        lists = {name: tree for name, tree in contents.progress.items() if name in LISTS}
+        for tree in lists.values():
             self._speaking.tree(TreeId(tree=tree))
-        if manifest is not original:
+        if manifest is not original or len(lists) < len(contents.progress):
             manifest = manifest.replace(copy_of=original.copy_of or checkpoint.commit)
         commit = self._writer.checkpoint(
             id=manifest.id,
@@ -388,7 +391,7 @@ class _Packing:
             state=contents.state,
             created_at=manifest.created_at,
             conversation=None if spoken is None else TreeId(tree=bytes.fromhex(spoken.tree)),
-            progress=contents.progress,
+            progress=lists,
         )
         if manifest is original and commit.hex() != checkpoint.commit:
             raise Damaged(f"{checkpoint.short_id} came out as another one", hint="run: lastgood verify")

@@ -254,6 +254,7 @@ _IN_PARTS = 2
 SHORT = 16
 # Under these names lie the parts of a checkpoint's long lists, and of a session's.
 TASKS, COMPLETED = "tasks", "completed"
+LISTS = (TASKS, COMPLETED)
 _TASK = Form(Task, TaskState=words(*TASK_STATES))
 _HEX = frozenset("0123456789abcdef")
 _kinds: dict[str, ListKind[Any]] = {}
@@ -337,8 +338,11 @@ def read_from(progress: Progress, source: Callable[[], PartReader]) -> Progress:
     return progress
 
 
-def _named_list(name: str, short: Converter) -> Converter:
-    """Return the converter of a list that is named by the tree of its parts where it is long."""
+def _named_list(name: str, short: Converter, *, as_it_is: bool) -> Converter:
+    """Return the converter of a list that is named by the tree of its parts where it is long.
+
+    ``as_it_is``: where it is in parts already.
+    """
 
     def read(given: object) -> object:
         if not isinstance(given, dict):
@@ -358,7 +362,7 @@ def _named_list(name: str, short: Converter) -> Converter:
         return LongList(kind, size=size, counts=counts, oid=bytes.fromhex(tree))
 
     def write(items: Sequence[object]) -> object:
-        found = long_list(_in_parts(name, items))
+        found = long_list(items if as_it_is else _in_parts(name, items))
         if found is None:
             return short.write(items) if short.write is not None else list(items)
         return {"tree": found.oid.hex(), "size": found.size, "counts": dict(found.counts)}
@@ -366,11 +370,12 @@ def _named_list(name: str, short: Converter) -> Converter:
     return Converter(read, write)
 
 
-def _progress_form(*, parts: bool, brief: bool = False) -> Form[Progress]:
+def _progress_form(*, parts: bool, brief: bool = False, as_it_is: bool = False) -> Form[Progress]:
     """Return the form of progress: with its long lists in ``parts`` or whole; in ``brief`` without tasks."""
     tasks, ids = sequence(_TASK), sequence(TEXT)
     if parts:
-        tasks, ids = _named_list(TASKS, tasks), _named_list(COMPLETED, ids)
+        tasks = _named_list(TASKS, tasks, as_it_is=as_it_is)
+        ids = _named_list(COMPLETED, ids, as_it_is=as_it_is)
     return Form(
         Progress,
         "a progress record",
@@ -384,6 +389,8 @@ def _progress_form(*, parts: bool, brief: bool = False) -> Form[Progress]:
 
 PROGRESS = _progress_form(parts=False)
 PROGRESS_IN_PARTS = _progress_form(parts=True)
+# For what stores no parts itself: lists that are stored in parts are named, others stand whole.
+PROGRESS_AS_STORED = _progress_form(parts=True, as_it_is=True)
 # Where the tasks are not asked for, thousands need not be read.
 BRIEF_PROGRESS = _progress_form(parts=False, brief=True)
 BRIEF_PROGRESS_IN_PARTS = _progress_form(parts=True, brief=True)

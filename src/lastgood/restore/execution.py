@@ -22,9 +22,11 @@ from lastgood.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
 
     from lastgood.context import CatalogueReader, Context
     from lastgood.literals import OperationType
+    from lastgood.model.long_list import LongList
     from lastgood.model.operation import Operation, Outcome, PartOutcome, RestorePlan, Step
     from lastgood.model.tree import Entry
     from lastgood.snapshot import WorkspaceSnapshot
@@ -61,7 +63,7 @@ def apply_plan(execution: PlanExecution) -> Changed:
         from lastgood.restore.merge import hold_merged
 
         hold_merged(snapshot, plan)
-    guard = snapshot.guard(restoring, before=execution.before)
+    guard = snapshot.guard(restoring, before=execution.before, lists=execution.lists_beside())
     journal = execution.begin(guard)
     try:  # directories, files in chunks (written beside, synced, exchanged), modes, deletions last
         applied = restoring.applier.apply(
@@ -100,6 +102,11 @@ class PlanExecution(Value):
     type: OperationType = "restore"
     of: str | None = None
     closed: Mapping[bytes, int] = {}
+
+    def lists_beside(self) -> dict[str, LongList[Any]]:
+        """Return the lists of progress that the guard has to hold for the journal and the operation."""
+        context, plan = self.restoring.context, self.plan
+        return parts.lists_beside(context, plan.parts, target=context.catalogue.get(plan.target))
 
     def begin(self, guard: str) -> Journal:
         """Refuse what cannot be carried out, and open the journal; durable when it returns."""

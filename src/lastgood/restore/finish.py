@@ -22,9 +22,11 @@ from lastgood.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from lastgood.context import Context
     from lastgood.literals import OperationType, Settled
+    from lastgood.model.long_list import LongList
     from lastgood.model.operation import Journal, Operation, PartOutcome, Step
 
 _ROOM_HINT = (
@@ -142,6 +144,10 @@ class ResumedExecution(PlanExecution):
     def steps(self) -> tuple[Step, ...]:
         """The steps of the whole plan, what was carried out before the interruption included."""
         return self.ours
+
+    def lists_beside(self) -> dict[str, LongList[Any]]:
+        """Return none: the guard that the journal names has them."""
+        return {}
 
     def begin(self, guard: str) -> Journal:  # noqa: ARG002 - the journal names the one of before
         """Return the journal, which is open."""

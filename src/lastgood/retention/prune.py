@@ -7,6 +7,7 @@ from lastgood.errors import Busy, Damaged, Invalid, NoRoom, NotFound, Storage, U
 from lastgood.ids import name_fault
 from lastgood.model.report import DeleteReport
 from lastgood.paths import printable
+from lastgood.restore.parts.progress import is_in_parts
 from lastgood.retention.policy import (
     GRACE,
     GUARD_LIFE,
@@ -217,9 +218,11 @@ def needed(context: Context, key: str) -> dict[str, str]:
     for one in context.catalogue.operations(key):
         if one.type != "restore" or one.at < horizon:
             continue
-        if not one.undone and one.guard is not None:
+        # A list of progress that is put back and forth again needs both; files that are gone say so.
+        both = any(part.scope == "progress" and is_in_parts(context, part) for part in one.parts)
+        if one.guard is not None and (both or not one.undone):
             found.setdefault(one.guard, f"needed to undo {one.id}")
-        if one.undone and one.target is not None:
+        if one.target is not None and (both or one.undone):
             found.setdefault(one.target, f"needed to redo {one.id}")
     return found
 

@@ -297,7 +297,7 @@ def _reduced_copies(sweeping: SweepTransaction, plan: PurgePlan) -> list[tuple[M
             if found is None:
                 continue  # it was deleted long ago, and forgotten just now
             root, gaps = without(engine, tree_of(found), one.paths, writer=writer)
-            record, state = _record(engine, found)
+            record, state, lists = _record(engine, found)
             manifest = reduced(record, commit=found.commit, root=root, gaps=gaps)
             spoken = manifest.conversation
             commit = writer.checkpoint(
@@ -307,7 +307,7 @@ def _reduced_copies(sweeping: SweepTransaction, plan: PurgePlan) -> list[tuple[M
                 state=state,
                 created_at=manifest.created_at,
                 conversation=None if spoken is None else TreeId(tree=bytes.fromhex(spoken.tree)),
-                progress={name: items.oid for name, items in lists_in_parts(manifest.progress).items()},
+                progress=lists,
             )
             rows.append((manifest, commit.hex()))
         writer.publish(durable=True)
@@ -316,14 +316,17 @@ def _reduced_copies(sweeping: SweepTransaction, plan: PurgePlan) -> list[tuple[M
     return rows
 
 
-def _record(engine: EngineReader, checkpoint: Checkpoint) -> tuple[Manifest, Mapping[str, bytes]]:
-    """Return the record of a checkpoint, and its state: the row's where the commit is damaged."""
+def _record(
+    engine: EngineReader, checkpoint: Checkpoint
+) -> tuple[Manifest, Mapping[str, bytes], Mapping[str, bytes]]:
+    """Return a checkpoint's record, state and lists: what the row says where the commit is damaged."""
+    manifest = checkpoint.manifest
+    lists = {name: items.oid for name, items in lists_in_parts(manifest.progress).items()}
     try:
         contents = engine.contents(bytes.fromhex(checkpoint.commit))
-        return decode(contents.manifest), contents.state
+        return decode(contents.manifest), contents.state, {**contents.progress, **lists}
     except Damaged:
-        manifest = checkpoint.manifest
-        return manifest, {name: bytes.fromhex(oid) for name, oid in manifest.state.items()}
+        return manifest, {name: bytes.fromhex(oid) for name, oid in manifest.state.items()}, lists
 
 
 def _refuse_others(plan: PurgePlan, *, everywhere: bool) -> None:

@@ -9,7 +9,7 @@ from lastgood.errors import Damaged, LastgoodError, NoRoom, Unsafe, crowded
 from lastgood.model.checkpoint import AND, NOT_READ, NOT_READ_BACK, TreeRef, decode
 from lastgood.model.long_list import LongList
 from lastgood.model.report import DamagedCheckpoint, VerifyReport
-from lastgood.model.session import TASKS, list_kind, lists_in_parts
+from lastgood.model.session import LISTS, TASKS, list_kind, lists_in_parts
 from lastgood.model.tree import DIRECTORY, TreeId, same_content
 from lastgood.paths import join, printable, to_text
 from lastgood.retention.sweep import ids_of, roots
@@ -441,8 +441,9 @@ class _Proof:
         ):
             lost.append(CONVERSATION)
         lists = {name: items.oid for name, items in lists_in_parts(manifest.progress).items()}
+        beside = {name: tree for name, tree in contents.progress.items() if name not in LISTS}
         for name in sorted({*lists, *contents.progress}):
-            tree = lists.get(name)
+            tree = (beside | lists).get(name)
             if tree is None or contents.progress.get(name) != tree or self._lost(TreeId(tree=tree)):
                 lost.append(PROGRESS + b"/" + name.encode("ascii", "replace"))
         wanted = {name: bytes.fromhex(oid) for name, oid in manifest.state.items()}

@@ -8,11 +8,12 @@ from lastgood.model.operation import PartOutcome
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from lastgood.context import Context
     from lastgood.literals import PartScope, Scope
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.long_list import LongList
     from lastgood.model.operation import Part
     from lastgood.transaction import RestoreTransaction
 
@@ -69,6 +70,28 @@ def unreadable(context: Context, target: Checkpoint, *, scopes: Sequence[str]) -
 
         left.append(conversation.unreadable(context, target))
     return tuple(one for one in left if one is not None)
+
+
+def lists_beside(
+    context: Context, parts: Iterable[Part], *, target: Checkpoint | None
+) -> dict[str, LongList[Any]]:
+    """Return the lists of progress that a guard has to hold beside its own, by their names in it."""
+    changed = [part for part in parts if part.scope == "progress"]
+    if not changed:
+        return {}
+    from lastgood.restore.parts import progress
+
+    return progress.lists_beside(context, changed, target=target)
+
+
+def are_lost(context: Context, parts: Iterable[Part]) -> bool:
+    """Tell whether progress that some parts would put back is not stored any more."""
+    changed = [part for part in parts if part.scope == "progress"]
+    if not changed:
+        return False
+    from lastgood.restore.parts import progress
+
+    return any(progress.is_lost(context, part) for part in changed)
 
 
 def refuse(context: Context, parts: Iterable[Part]) -> None:

@@ -1,20 +1,27 @@
-"""Progress as a part of a restore: the record of the session (or workspace) is put back (rules T11, P2)."""
+"""Progress as a part of a restore: the record of the session (or workspace) is put back (rules T11, P2).
+
+A side of it names its long lists by their trees (rule P8a). The checkpoint that the restore leads to has
+those of one side, its guard those of the other, and whatever else neither has (`lists_beside`); a list that
+is stored nowhere, or was written by an earlier release, stands there whole.
+"""
 
 from __future__ import annotations
 
-from lastgood.errors import Conflict, Damaged
+from lastgood.errors import Conflict, Damaged, NotFound
 from lastgood.lease import current_work, state_of, unfinished
 from lastgood.model.canonical import Fields
 from lastgood.model.operation import Part, PartOutcome
-from lastgood.model.session import PROGRESS, encode_progress
+from lastgood.model.session import PROGRESS_AS_STORED, encode_progress, lists_in_parts, read_from
 from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from lastgood.context import Context, SessionTransaction
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.long_list import LongList
     from lastgood.model.session import Progress
     from lastgood.transaction import RestoreTransaction
 
@@ -55,10 +62,14 @@ def _change(context: Context, target: Checkpoint) -> Part | None:
 
 
 def change_to(context: Context, key: str, wanted: Progress) -> Part | None:
-    """Return the change of one record to some progress; None if that is what it has."""
+    """Return the change of one record to some progress; None if that is what it has.
+
+    Raises `Damaged` if a list that has to be put back cannot be read.
+    """
     present = context.work.progress(key)
     if _same(present, wanted):
         return None
+    _read(wanted, beside=present)
     return Part(scope="progress", before=_side(key, present), after=_side(key, wanted))
 
 
@@ -85,23 +96,44 @@ def _from_before(context: Context, target: Checkpoint) -> Part | None:
 
 
 def refuse(context: Context, part: Part) -> None:
-    """Refuse if the progress is no longer what the plan was made from, nor what it wants."""
+    """Refuse if the progress is no longer what the plan was made from, nor what it wants, or that is lost."""
     key, present = _key(part), context.work.progress(_key(part))
-    if not any(_same(present, _of(side)) for side in (part.before, part.after)):
+    before, wanted = (_of(context, side) for side in (part.before, part.after))
+    if _same(present, wanted):
+        return
+    if not _same(present, before):
         raise Conflict(
             _CHANGED,
             hint="look again: lastgood progress show\nor leave it: --only files",
             details={"progress": key},
         )
+    if is_lost(context, part):
+        raise NotFound("the progress to put back is in no checkpoint any more", hint="leave it: --only files")
+    _read(wanted, beside=present)
+
+
+def is_lost(context: Context, part: Part) -> bool:
+    """Tell whether a list that the part would put back is not stored any more."""
+    wanted = lists_in_parts(_of(context, part.after))
+    return bool(context.engine.missing(items.oid for items in wanted.values()))
 
 
 def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
     """Put the progress in force, unless it is neither what was planned from nor what is wanted."""
-    context, wanted = restoring.context, _of(part.after)
-    known = (_of(part.before), wanted)
+    context = restoring.context
+    before, wanted = (_of(context, side) for side in (part.before, part.after))
+    unread: list[str] = []
 
     def change(present: Progress) -> Progress:
-        return wanted if any(_same(present, one) for one in known) else present
+        unread.clear()
+        if _same(present, wanted) or not _same(present, before):
+            return present
+        try:
+            _read(wanted, beside=present)
+        except Damaged as error:
+            unread.append(error.message)
+            return present
+        return wanted
 
     def settled(work: SessionTransaction) -> Progress:
         work.add_workspace(context.row)
@@ -109,7 +141,38 @@ def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
 
     if _same(context.work.change(settled), wanted):
         return PartOutcome(scope="progress", result="restored")
+    if unread:
+        reason = f"what was to be put back cannot be read: {unread[0]}"
+        return PartOutcome(scope="progress", result="failed", reason=reason)
     return PartOutcome(scope="progress", result="kept", reason=_CHANGED)
+
+
+def lists_beside(
+    context: Context, parts: Iterable[Part], *, target: Checkpoint | None
+) -> dict[str, LongList[Any]]:
+    """Return the lists that a guard has to hold so that some parts can be brought about, and taken back.
+
+    Those before are with the guard whatever the target has, for that alone is kept for an undo; those after
+    only if the target lacks them. What is lost already is left out.
+    """
+    there = () if target is None else lists_in_parts(target.manifest.progress).values()
+    held = {items.oid for items in there}
+    found = {}
+    for part in parts:
+        present = lists_in_parts(context.work.progress(_key(part)))
+        at_hand = {items.oid: items for items in present.values()}
+        for side, where in ((part.before, "before"), (part.after, "after")):
+            for name, named in lists_in_parts(_of(context, side)).items():
+                items = at_hand.get(named.oid, named)
+                wanted = where == "before" or named.oid not in held
+                if wanted and (items is not named or not context.engine.missing((named.oid,))):
+                    found[f"{where}-{name}"] = items
+    return found
+
+
+def is_in_parts(context: Context, part: Part) -> bool:
+    """Tell whether a part names lists that checkpoints have."""
+    return any(lists_in_parts(_of(context, side)) for side in (part.before, part.after))
 
 
 def renewed(context: Context, part: Part) -> Part:
@@ -119,15 +182,23 @@ def renewed(context: Context, part: Part) -> Part:
 
 
 def _side(key: str, progress: Progress) -> dict[str, object]:
-    return {"key": key, "progress": PROGRESS.write(progress)}
+    return {"key": key, "progress": PROGRESS_AS_STORED.write(progress)}
 
 
 def _key(part: Part) -> str:
     return Fields(dict(part.after), what="a part of a restore").text("key")
 
 
-def _of(side: Mapping[str, object]) -> Progress:
-    return cast("Progress", Fields(dict(side), what="a part of a restore").read("progress", PROGRESS))
+def _of(context: Context, side: Mapping[str, object]) -> Progress:
+    read = Fields(dict(side), what="a part of a restore").read("progress", PROGRESS_AS_STORED)
+    return read_from(cast("Progress", read), context.engine_of)
+
+
+def _read(wanted: Progress, *, beside: Progress) -> None:
+    """Read what has to be put back of lists; `Damaged` if that cannot be."""
+    present = lists_in_parts(beside)
+    for name, items in lists_in_parts(wanted).items():
+        items.read(beside=present.get(name))
 
 
 def _same(one: Progress, other: Progress) -> bool:
