@@ -223,7 +223,8 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         context = self.context
         progress = in_parts(holdings.standing.progress)
         kept = {**lists_in_parts(progress), **holdings.lists}
-        lists = {name: items.store(writer) for name, items in kept.items()}
+        known = _known_parts(context) if kept else set()
+        stored = [items.store(writer, known=known) for items in kept.values()]
         self._bounded(writer.stored_bytes)
         # Else each attempt on a full disk would leave a pack that no row names.
         self.catalogue.demand_room(beside=min(writer.stored_bytes, _UNWRITTEN_BYTES))
@@ -246,9 +247,10 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             state=holdings.state,
             created_at=manifest.created_at,
             conversation=None if spoken is None else TreeId(tree=bytes.fromhex(spoken.tree)),
-            progress=lists,
+            progress={name: items.oid for name, items in kept.items()},
         )
         writer.publish(durable=context.settings.durability == "full")
+        known.update(*stored)
         self._introduce()
         return self.catalogue.add(manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned)
 
@@ -374,6 +376,13 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
                 hint="exclude large files, or raise retention.max_store_size in the user's configuration",
                 details={"size": size, "limit": limit},
             )
+
+
+def _known_parts(context: Context) -> set[bytes]:
+    """Return which parts of long lists need not be looked for: nothing was freed since they were stored."""
+    from lastgood.model.long_list import stored_in
+
+    return stored_in(context.catalogue.generation())
 
 
 class RestoreTransaction(SaveTransaction):

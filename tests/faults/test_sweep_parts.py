@@ -18,6 +18,7 @@ from lastgood.model.session import Progress
 pytestmark = pytest.mark.faults
 
 EVERYTHING = {"git": True}
+MANY = 18
 HOST = "550e8400-e29b-41d4-a716-446655440000"
 
 
@@ -64,6 +65,7 @@ class Seen:
 def seen(stage: HostStage) -> Seen:
     with opened(stage) as workspace:
         progress = workspace.progress()
+        progress = progress.replace(tasks=tuple(progress.tasks))
     return Seen(
         tree=stage.tree(),
         progress=progress,
@@ -84,6 +86,9 @@ def everything(stage: Stage) -> None:
             git(stage.workspace, "commit", "-q", "-m", name)
             stage.say(*["first", "second"][:step])
             workspace.progress_set(goal="go", step=step, state={"step": step})
+            for number in range(0, MANY, step):  # a long list, which journals and operations only name
+                workspace.task_start(f"T{number:03}")
+                workspace.task_skip(f"T{number:03}")
             workspace.save(name, name=name, transcript=stage.transcript)
         workspace.progress_set(step=3)
     edit(stage.workspace)

@@ -169,8 +169,9 @@ _DAMAGED = (
 # Of so many the seals are proven where all would take too long.
 _NEWEST = 20
 _COUNTS = (
-    "SELECT count(*), count(CASE kind WHEN 'guard' THEN 1 END) FROM checkpoint"
-    " WHERE workspace_key = ? AND deleted_at IS NULL"
+    "SELECT coalesce(sum(number), 0), coalesce(sum(CASE kind WHEN 'guard' THEN number END), 0) FROM"
+    " (SELECT kind, count(*) AS number FROM checkpoint"
+    " WHERE workspace_key = ? AND deleted_at IS NULL GROUP BY kind)"
 )
 _HAS_WORKSPACE = "SELECT 1 FROM workspace WHERE key = ?"
 _KNOWN = "SELECT 1 FROM checkpoint WHERE id = ?"

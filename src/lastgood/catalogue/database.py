@@ -159,13 +159,17 @@ RUNS = (
     "CREATE INDEX run_of_workspace ON run (workspace_key, number)",
 )
 
-# By these what is under way, what was saved of a task and what is damaged is found, and what there is is
-# counted, however much that is.
+# The name of a step, or its beginning, as its canonical JSON has it, and what comes next.
+STEP_NAME = """substr(payload, instr(payload, '"name":'), 200)"""
+# By these what is under way, what was saved and tried of a task and what is damaged is found, and what there
+# is is counted, however much that is.
 INDEXES = {
     "checkpoint_damaged": "checkpoint (workspace_key) WHERE damaged IS NOT NULL",
     "checkpoint_standing": "checkpoint (workspace_key, sequence) WHERE deleted_at IS NULL",
     "step_under_way": "step (workspace_key, session) WHERE state = 'running'",
     "checkpoint_of_task": "checkpoint (workspace_key, task, sequence) WHERE task IS NOT NULL",
+    "checkpoint_of_kind": "checkpoint (workspace_key, kind, deleted_at) WHERE deleted_at IS NULL",
+    "step_by_name": f"step (workspace_key, {STEP_NAME})",
 }
 
 # Texts that may hold any bytes (paths) are blobs: SQLite's texts must be UTF-8. The manifest stands
@@ -273,8 +277,9 @@ def _to_version_7(connection: sqlite3.Connection) -> None:
         connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {on}")
 
 
-def _to_version_8(_connection: sqlite3.Connection) -> None:
-    """Let operations name the lists of progress that checkpoints hold; what is there stays as it is."""
+def _to_version_8(connection: sqlite3.Connection) -> None:
+    """Let operations name lists that checkpoints hold; count kinds and find steps by indexes."""
+    _to_version_7(connection)
 
 
 CURRENT = Schema(

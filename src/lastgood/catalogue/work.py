@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.catalogue import rows
-from lastgood.catalogue.database import broken_seal, reseal, within
+from lastgood.catalogue.database import STEP_NAME, broken_seal, reseal, within
 from lastgood.errors import Conflict, Damaged, NotFound
 from lastgood.model.canonical import dumps
 from lastgood.model.session import (
@@ -57,6 +57,10 @@ _PUT = (
 _RIVALS = "SELECT id FROM session WHERE workspace_key = ? AND exclusive = 1 AND state = 'active'"
 
 
+# Shorter than what is indexed: all that begins so is found.
+_NAME_LENGTH = 150
+
+
 class WorkReader:
     """Facts about the work; rows that were altered from outside are not seen."""
 
@@ -105,27 +109,31 @@ class WorkReader:
         session: str | None = None,
         state: EffectState | None = None,
         name: str | None = None,
+        reversible: bool = True,
     ) -> Sequence[Effect]:
         """Return the steps of a workspace in the order of their start.
 
-        Of one session only, in one state only, or of one name only, if given.
+        Of one session only, in one state only, or of one name only, if given; not the ``reversible`` ones
+        if these are not asked for.
         """
-        # The canonical text of a name stands in the payload: few others than those wanted are read.
-        said = None if name is None else f'"name":{dumps(name).decode("ascii")},'
+        # The canonical text of a name stands in the payload, and its beginning in an index.
+        said = None if name is None else f'"name":{dumps(name).decode("ascii")},'[:_NAME_LENGTH]
+        beyond = None if said is None else said[:-1] + chr(ord(said[-1]) + 1)
         wanted = [
             "workspace_key = :key",
             *(["session = :session"] if session is not None else []),
             # By its own word SQLite knows the index of those under way.
             *(["state = 'running'" if state == "running" else "state = :state"] if state is not None else []),
-            *(["instr(payload, :said)"] if said is not None else []),
+            *([f"{STEP_NAME} >= :said AND {STEP_NAME} < :beyond"] if said is not None else []),
+            *([] if reversible else ["instr(payload, '\"irreversible\":true')"]),
         ]
         found = self._all(
             f"SELECT payload FROM step WHERE {' AND '.join(wanted)} AND NOT {broken_seal('step')}"  # noqa: S608 - names of columns
             " ORDER BY number",
-            {"key": workspace_key, "session": session, "state": state, "said": said},
+            {"key": workspace_key, "session": session, "state": state, "said": said, "beyond": beyond},
         )
         effects = [decode_effect(str(row[0])) for row in found]
-        return effects if name is None else [one for one in effects if one.name == name]
+        return [one for one in effects if name in {None, one.name} and (reversible or one.irreversible)]
 
     def run(self, session: str) -> PlannedRun | None:
         """Return the plan that a session carries out; None if it has none."""
@@ -362,12 +370,12 @@ def put_progress(
     known = {} if before is None else lists_in_parts(before)
     wanted = lists_in_parts(made)
     for name in (TASKS, COMPLETED):
-        old, new = (lists[name].parts if name in lists else [] for lists in (known, wanted))
-        for number, part in enumerate(new):
-            if number >= len(old) or (part is not old[number] and part.oid != old[number].oid):
-                id, payload = _PART_ID % (key, name, number), f"{part.oid.hex()} {part.text}"
-                _put(connection, id, payload, workspace_key=workspace_key)
-        for number in range(len(new), len(old)):
+        old, new = known.get(name), wanted.get(name)
+        for number, part in () if new is None else new.changed_parts(old):
+            id, payload = _PART_ID % (key, name, number), f"{part.oid.hex()} {part.text}"
+            _put(connection, id, payload, workspace_key=workspace_key)
+        needed, there = (0 if one is None else one.parts_needed for one in (new, old))
+        for number in range(needed, there):
             connection.execute("DELETE FROM progress WHERE id = ?", (_PART_ID % (key, name, number),))
     for items in wanted.values():
         items.remember()

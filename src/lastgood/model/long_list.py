@@ -19,6 +19,7 @@ from lastgood.value import Generic, cast
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
     from typing import Protocol, TypeVar, overload
 
     class PartReader(Protocol):
@@ -56,6 +57,11 @@ _MOST_PARTS = 4096
 _MOST_LISTS = 4
 _known_parts: dict[bytes, Part] = {}
 _known_lists: dict[bytes, tuple[_Folder, ...]] = {}
+# Where items were found, by the list and their key, or that they are nowhere.
+_MOST_PLACES = 256
+_known_places: dict[tuple[bytes, str], int | None] = {}
+# What was stored is not looked for again, in the store of one generation.
+_stored: dict[str, set[bytes]] = {}
 
 _WHAT = "a list in parts"
 _HINT = "run: lastgood verify --repair"
@@ -237,25 +243,31 @@ class LongList(Sequence[Item]):
 
     def read(self, *, beside: LongList[Item] | None) -> None:
         """Read all of its parts but those that another list has too; `Damaged` if one cannot be read."""
-        known = {part.oid: part for part in (() if beside is None else beside.parts) if part.is_read}
-        for part in self.parts:
-            if not part.is_read and part.oid in known:
-                part.take(known[part.oid])
-            _ = part.text
+        there = () if beside is None else beside._loaded()  # noqa: SLF001 - of another one of this class
+        known = {folder.oid: folder for folder in there}
+        self._folders = tuple(known.get(folder.oid, folder) for folder in self._loaded())
+        parts = {part.oid: part for folder in there for part in folder.parts if part.is_read}
+        for folder in self._folders:
+            for part in folder.parts if folder.oid not in known else ():
+                if not part.is_read and part.oid in parts:
+                    part.take(parts[part.oid])
+                _ = part.text
 
     def remember(self) -> None:
         """Spare the next one who is given its tree the reading, if all of it is known."""
-        if not all(part.is_read for part in self.parts):
+        if self.oid in _known_lists or not all(part.is_read for part in self.parts):
             return
         if len(_known_lists) >= _MOST_LISTS:
             _known_lists.clear()
         _known_lists[self.oid] = self._loaded()
 
-    def store(self, writer: PartWriter) -> bytes:
-        """Have everything of it stored, and return the id of its tree."""
-        folders = self._loaded()
-        needed = [self.oid, *(one.oid for one in folders), *(part.oid for part in self.parts)]
-        lacking = writer.lacks(needed)
+    def store(self, writer: PartWriter, *, known: AbstractSet[bytes] = frozenset()) -> set[bytes]:
+        """Have everything of it stored but what is ``known`` to be, and return the ids of what was not."""
+        folders = [folder for folder in self._loaded() if folder.oid not in known]
+        objects = {part.oid for folder in folders for part in folder.parts}
+        objects |= {self.oid, *(folder.oid for folder in folders)}
+        objects -= known
+        lacking = writer.lacks(objects)
         for folder in folders:
             for part in folder.parts:
                 if part.oid in lacking:
@@ -265,11 +277,11 @@ class LongList(Sequence[Item]):
         if self.oid in lacking:
             made = writer.directory(
                 Entry(name=b"%04d" % place, kind=DIRECTORY, mode=DEFAULT_DIRECTORY_MODE, oid=folder.oid)
-                for place, folder in enumerate(folders)
+                for place, folder in enumerate(self._loaded())
             )
             if made.tree != self.oid:
                 raise Internal("a list in parts is stored as another one", hint="report this")
-        return self.oid
+        return objects
 
     def is_as_counted(self) -> bool:
         """Tell whether its items are what its counts say; `Damaged` if they cannot be read."""
@@ -280,6 +292,14 @@ class LongList(Sequence[Item]):
 
         `Damaged` if it is in no part that can be read, and there are others.
         """
+        asked = (self.oid, key)
+        if asked not in _known_places:
+            if len(_known_places) >= _MOST_PLACES:
+                _known_places.clear()
+            _known_places[asked] = self._search(key)
+        return _known_places[asked]
+
+    def _search(self, key: str) -> int | None:
         mark = self._kind.mark(key)
         lost: Damaged | None = None
         for number, part in enumerate(self.parts):
@@ -295,6 +315,17 @@ class LongList(Sequence[Item]):
             raise lost
         return None
 
+    def changed_parts(self, before: LongList[Item] | None) -> Iterator[tuple[int, Part]]:
+        """Yield its parts that are not those of another list in their places, each with its number."""
+        there = () if before is None else before._loaded()  # noqa: SLF001 - of another one of this class
+        for at, folder in enumerate(self._loaded()):
+            old = there[at] if at < len(there) else None
+            if old is not None and old.oid == folder.oid:
+                continue
+            for within, part in enumerate(folder.parts):
+                if old is None or within >= len(old.parts) or old.parts[within].oid != part.oid:
+                    yield at * FOLDER + within, part
+
     def with_item(self, place: int, item: Item) -> LongList[Item]:
         """Return the list with another item in a place, or with one more at its end."""
         number, within = divmod(place, PART)
@@ -308,12 +339,14 @@ class LongList(Sequence[Item]):
         for one, change in ((before[within : within + 1], -1), ((item,), 1)):
             for name, number_of in _counted(self._kind, one).items():
                 counts[name] = counts.get(name, 0) + change * number_of
-        return LongList(
+        made = LongList(
             self._kind,
             size=max(self.size, place + 1),
             counts={name: count for name, count in counts.items() if count},
             folders=(*folders[:at], folder, *folders[at + 1 :]),
         )
+        _known_places[made.oid, self._kind.key(item)] = place
+        return made
 
     def __len__(self) -> int:
         return self.size
@@ -370,6 +403,20 @@ def forget() -> None:
     """Forget what was read or written, as a process that has just begun."""
     _known_parts.clear()
     _known_lists.clear()
+    _known_places.clear()
+    _stored.clear()
+
+
+def stored_in(generation: str) -> set[bytes]:
+    """Return what is known to be stored, for the caller to add to: what was published.
+
+    ``generation`` changes whenever something stored may have been freed, or was found to be lost.
+    """
+    known = _stored.get(generation)
+    if known is None or len(known) >= _MOST_PARTS:
+        _stored.clear()
+        known = _stored[generation] = set()
+    return known
 
 
 def _part(kind: ListKind[Item], items: tuple[Item, ...]) -> Part:

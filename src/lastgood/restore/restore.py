@@ -215,8 +215,8 @@ def irreversible(context: Context, target: Checkpoint) -> tuple[Effect, ...]:
     """
     return tuple(
         effect
-        for effect in context.work.effects(context.key)
-        if effect.irreversible and effect.state != "failed" and effect.after >= target.sequence
+        for effect in context.work.effects(context.key, reversible=False)
+        if effect.state != "failed" and effect.after >= target.sequence
     )
 
 
