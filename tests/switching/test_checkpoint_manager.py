@@ -21,8 +21,10 @@ from lastgood.integrations.checkpoint_manager import (
     handle_error,
     with_recovery,
 )
+from lastgood.model import long_list
 from tools.command import Command
 from tools.event_loops import PATIENCE, Loop
+from tools.harm import lose
 from tools.odd import NO_NUMBERS, NO_PATHS, NO_TEXTS, OTHER_NUMBERS, OTHERS, TEXTS
 from tools.wreckage import picture
 
@@ -306,6 +308,30 @@ def test_without_a_feature_list_lastgoods_own_features_count(
         workspace.feature_start("logout")
     state = asyncio.run(manager.create_checkpoint("read")).feature_state
     assert dict(state) == {"current": "logout", "completed": ["login"], "snapshot_path": None}
+
+
+@pytest.mark.damages
+def test_a_checkpoint_of_something_else_is_of_use_though_its_features_cannot_be_read(
+    manager: CheckpointManager, project: Path, store: Path
+) -> None:
+    """P8a, T11: they are needed for its record alone, which says null."""
+    (project / "file").write_text("wanted")
+    with lastgood.open(project, store=store) as workspace:
+        for number in range(20):
+            workspace.feature_start(f"F{number}")
+            workspace.feature_done(f"F{number}")
+        made = workspace.save("by hand", name="foreign", allow_empty=True).checkpoint
+        workspace.feature_start("F0")
+        workspace.feature_done("F0")
+    (project / "file").write_text("edited")
+    lose(store, f"{made.commit}:progress/completed/0000/00")
+    long_list.forget()
+
+    assert asyncio.run(manager.read("foreign", "file")) == b"wanted"
+    assert asyncio.run(manager.get_checkpoint("foreign")).feature_state.completed is None
+    back = asyncio.run(manager.rollback("foreign"))
+    assert (back.restored, back.checkpoint.lastgood_id) == (("file",), made.id)
+    asyncio.run(manager.delete_checkpoint("foreign"))
 
 
 @pytest.mark.parametrize("name", ["asyncio", "trio"])

@@ -19,7 +19,7 @@ from lastgood.literals import Kind
 from lastgood.model import checkpoint as model
 from lastgood.model.checkpoint import ID_NOTE
 from lastgood.model.report import UndoReport
-from lastgood.model.session import Features
+from lastgood.model.session import Features, readable
 from lastgood.settings import Settings
 from lastgood.workspace import Workspace
 from lastgood.workspace.arguments import PathLike, expect, plain
@@ -309,13 +309,13 @@ class RecordedCheckpoints:
         """
         expect(git, bool, what="git")
         with self._at_work() as workspace:
-            return _rolled_back(workspace, *_found(workspace, checkpoint_id), git=git)
+            return _rolled_back(workspace, _target(workspace, checkpoint_id), git=git)
 
     def rollback_to_latest(self, *, git: bool = False) -> Rollback:
         """Go back to the newest checkpoint."""
         expect(git, bool, what="git")
         with self._at_work() as workspace:
-            return _rolled_back(workspace, *_newest(workspace), git=git)
+            return _rolled_back(workspace, _newest(workspace), git=git)
 
     def undo(self, *, force: bool = False, merge: bool = False) -> UndoReport:
         """Take the last rollback back; `Conflict` if its files changed since.
@@ -337,22 +337,22 @@ class RecordedCheckpoints:
     def get_checkpoint(self, checkpoint_id: str) -> Checkpoint:
         """Return a checkpoint's record."""
         with self._at_work() as workspace:
-            return _found(workspace, checkpoint_id)[1]
+            return _record(_target(workspace, checkpoint_id))
 
     def read(self, checkpoint_id: str, path: str) -> bytes:
         """Return a file of the project as a checkpoint holds it."""
         with self._at_work() as workspace:
-            return workspace.read(_found(workspace, checkpoint_id)[0].id, path)
+            return workspace.read(_target(workspace, checkpoint_id).id, path)
 
     def validate_checkpoint(self, checkpoint_id: str) -> bool:
         """Prove that a checkpoint can be brought back, by bringing it back aside."""
         with self._at_work() as workspace:
-            return workspace.verify(_found(workspace, checkpoint_id)[0].id, deep=True).ok
+            return workspace.verify(_target(workspace, checkpoint_id).id, deep=True).ok
 
     def delete_checkpoint(self, checkpoint_id: str) -> None:
         """Delete a checkpoint; for a day ``lastgood undo`` brings it back."""
         with self._at_work() as workspace:
-            target, _ = _found(workspace, checkpoint_id)
+            target = _target(workspace, checkpoint_id)
             if target.pinned:
                 workspace.unpin(target.id)
             workspace.delete(target.id)
@@ -393,28 +393,31 @@ def _records(workspace: Workspace) -> list[tuple[model.Checkpoint, Checkpoint]]:
     return [(one, record) for one, record in found if record is not None]
 
 
-def _newest(workspace: Workspace) -> tuple[model.Checkpoint, Checkpoint]:
+def _newest(workspace: Workspace) -> model.Checkpoint:
     every = _records(workspace)
     if not every:
         raise NotFound("there is no checkpoint to roll back to", hint="await manager.create_checkpoint(…)")
-    return every[0]
+    return every[0][0]
 
 
-def _found(workspace: Workspace, id: str) -> tuple[model.Checkpoint, Checkpoint]:
+def _target(workspace: Workspace, id: str) -> model.Checkpoint:
     """Return the checkpoint of an id of ours, or of anything that names one; `Usage` for what is no text."""
     expect(id, str, what="the id of the checkpoint")
     every = _records(workspace)
     match = next((one for one in every if id in {one[1].id, one[1].lastgood_id}), None)
     match = match or next((one for one in every if id and id == one[1].name), None)
-    if match is not None:
-        return match
-    named = workspace.get(id)
-    return named, record_of(named) or _foreign(named)
+    return workspace.get(id) if match is None else match[0]
+
+
+def _record(checkpoint: model.Checkpoint) -> Checkpoint:
+    """Return the record of a checkpoint, whoever made it."""
+    return record_of(checkpoint) or _foreign(checkpoint)
 
 
 def _foreign(checkpoint: model.Checkpoint) -> Checkpoint:
-    """Return the record of a checkpoint that something else made."""
+    """Return the record of a checkpoint that something else made; what cannot be read of it is None."""
     features = checkpoint.manifest.progress.features
+    completed = readable(features.completed)
     record = {
         "id": checkpoint.id,
         "name": checkpoint.name or "",
@@ -422,7 +425,7 @@ def _foreign(checkpoint: model.Checkpoint) -> Checkpoint:
         "type": next((type for type, kind in TYPES.items() if kind == checkpoint.kind), "automatic"),
         "feature_state": {
             "current": features.current,
-            "completed": list(features.completed),
+            "completed": None if completed is None else list(completed),
             "snapshot_path": None,
         },
         "context": {},
@@ -456,9 +459,7 @@ def _delete_surplus(workspace: Workspace, type: str) -> None:
         workspace.delete_unkept(*(one.id for one, record in beyond if record.id not in _HELD))
 
 
-def _rolled_back(
-    workspace: Workspace, target: model.Checkpoint, record: Checkpoint, *, git: bool
-) -> Rollback:
+def _rolled_back(workspace: Workspace, target: model.Checkpoint, *, git: bool) -> Rollback:
     """Bring a checkpoint back: files, feature list, progress."""
     report = workspace.restore(target.id, only=["files", "progress"], git=git)
 
@@ -472,7 +473,7 @@ def _rolled_back(
     moved = report.head_moved
     parts = tuple(f"{one.scope} ({one.reason})" for one in report.parts if one.result == "failed")
     return Rollback(
-        checkpoint=record,
+        checkpoint=_record(target),
         restored=named("restored"),
         removed=named("removed"),
         kept=named("kept"),

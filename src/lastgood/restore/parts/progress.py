@@ -159,15 +159,21 @@ def lists_beside(
     held = {items.oid for items in there}
     found = {}
     for part in parts:
-        present = lists_in_parts(context.work.progress(_key(part)))
-        at_hand = {items.oid: items for items in present.values()}
-        for side, where in ((part.before, "before"), (part.after, "after")):
-            for name, named in lists_in_parts(_of(context, side)).items():
-                items = at_hand.get(named.oid, named)
-                wanted = where == "before" or named.oid not in held
-                if wanted and (items is not named or not context.engine.missing((named.oid,))):
-                    found[f"{where}-{name}"] = items
+        for name, items in _named(context, part.before).items():
+            found[f"before-{name}"] = items
+        for name, items in _named(context, part.after).items():
+            if items.oid not in held:
+                found[f"after-{name}"] = items
     return found
+
+
+def _named(context: Context, side: Mapping[str, object]) -> dict[str, LongList[Any]]:
+    """Return the lists that a side names: those in force, or else stored."""
+    in_force = lists_in_parts(context.work.progress(str(side["key"]))).values()
+    at_hand = {items.oid: items for items in in_force}
+    named = lists_in_parts(_of(context, side))
+    lost = context.engine.missing({items.oid for items in named.values()} - at_hand.keys())
+    return {name: at_hand.get(items.oid, items) for name, items in named.items() if items.oid not in lost}
 
 
 def is_in_parts(context: Context, part: Part) -> bool:
