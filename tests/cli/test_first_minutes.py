@@ -48,7 +48,7 @@ def test_the_question_of_a_restore_fits_on_the_screen(kept: Command) -> None:
     before = shown.partition("Go ahead?")[0].splitlines()
     assert before[0].startswith("Changed since")
     assert len(before) < 24
-    assert "more (all of them: --dry-run)" in shown
+    assert "of them to delete (all of them: --dry-run)" in shown
 
 
 def test_what_a_restore_takes_back_is_named_once(kept: Command) -> None:

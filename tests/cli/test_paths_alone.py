@@ -203,11 +203,17 @@ def test_a_private_file_that_stays_is_told_before_the_question_and_how_it_comes_
     saved = kept.save("with a key")[:13]
     (kept.project / ".env").write_text("BROKEN\n", encoding="utf-8")
     nothing = kept("restore", "@", "--yes").out
-    assert nothing.startswith("nothing else to restore: ")
-    assert f"lastgood restore {saved} -- .env\n" in nothing
+    assert nothing.startswith(".env differs and stays as it is: ")
+    assert nothing.index(f"lastgood restore {saved} -- .env\n") < nothing.index("nothing else to restore: ")
+    assert nothing.count(".env differs") == 1
+    (kept.project / "src" / "b.py").unlink()
+    done = kept("restore", "@", "--yes")
+    assert f"lastgood restore {saved} -- .env\n" in done.err
+    inside = kept("restore", "@", "--yes", cwd=kept.project / "src").out
+    assert f"lastgood restore {saved} -- ../.env\n" in inside
     (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
     shown = kept.terminal("restore", "@", answers="y\n").out
-    assert f"lastgood restore {saved} -- .env\n" in shown.partition("Go ahead?")[0]
+    assert f"lastgood restore {saved} -- .env\n" in plain(shown).partition("Go ahead?")[0]
     assert (kept.project / ".env").read_text(encoding="utf-8") == "BROKEN\n"
 
 
@@ -218,8 +224,41 @@ def test_what_will_be_deleted_is_named_first(kept: Command) -> None:
     (kept.project / "zz.txt").write_text("junk\n", encoding="utf-8")
     kept("save", "later")
     shown = kept.terminal("restore", "two", answers="n\n", expect=130).out
-    assert re.search(r"\n  delete  zz\.txt\n  create  src/b\.py\n", shown), shown
+    assert re.search(r"\n  delete  zz\.txt\n  create  src/b\.py\n", plain(shown)), shown
     assert "mkdir" not in shown
+    assert "\x1b[31m  delete  zz.txt\x1b[0m" in shown
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[\d*m", "", text)
+
+
+def test_a_question_names_each_path_once_and_marks_what_nothing_has_kept(kept: Command) -> None:
+    """T1: a restore of an older state, over edits."""
+    (kept.project / "a.txt").write_text("mine\n", encoding="utf-8")
+    (kept.project / "mine.txt").write_text("mine\n", encoding="utf-8")
+    (kept.project / "new.txt").unlink()
+    shown = plain(kept.terminal("restore", "one", answers="n\n", expect=130).out)
+    told = [line for line in shown.partition("Go ahead?")[0].splitlines() if line.startswith("  ")]
+    assert told == [
+        "  delete  mine.txt  (added since)",
+        "  change  a.txt  (modified since)",
+        "  stays   new.txt  (deleted since)",
+    ]
+
+
+def test_a_question_too_long_for_the_screen_tells_of_all_that_will_be_deleted(kept: Command) -> None:
+    """T1: by folders that go whole, and how many more."""
+    (kept.project / "out" / "deep").mkdir(parents=True)
+    for number in range(30):
+        (kept.project / "out" / "deep" / f"{number}.txt").write_text("made\n", encoding="utf-8")
+        (kept.project / f"{number:02}.txt").write_text("made\n", encoding="utf-8")
+    (kept.project / "a.txt").write_text("mine\n", encoding="utf-8")
+    shown = plain(kept.terminal("restore", "@", answers="n\n", expect=130).out)
+    assert "  delete  out/  (30 paths)\n" in shown
+    listed = len(re.findall(r"  delete  \d\d\.txt\n", shown))
+    assert f"  and {31 - listed} more, {30 - listed} of them to delete (all of them: --dry-run)\n" in shown
+    assert "  change" not in shown
 
 
 def test_a_shell_in_a_folder_that_was_deleted_is_told_to_leave_it(kept: Command) -> None:

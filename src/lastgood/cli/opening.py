@@ -152,6 +152,7 @@ class Console:
         self.err_is_terminal = self._streams.is_terminal(2)
         plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
         self.colour = self.out_is_terminal and not plain
+        self._colours_errors = self.err_is_terminal and not plain
         self._is_dumb = environment.get("TERM", "dumb") in {"", "dumb", "unknown"}
         self._pending: list[bytes] = []
         self._size = 0
@@ -246,10 +247,17 @@ class Console:
         if not self.quiet:
             self.warn(text)
 
-    def warn(self, text: str) -> None:
+    def warn(self, text: str, *, style: str | None = None) -> None:
         """Say something beside the data that must not be missed."""
         self.flush()
-        self._write(2, self._fitting(text, 2).encode("utf-8", "backslashreplace") + b"\n")
+        shown = self._fitting(text, 2)
+        if style is not None and self._colours_errors:
+            shown = f"\x1b[{_STYLES[style]}m{shown}\x1b[0m"
+        self._write(2, shown.encode("utf-8", "backslashreplace") + b"\n")
+
+    def height(self, lines: Sequence[str]) -> int:
+        """Return how many rows of a terminal some lines take that are said beside the data."""
+        return sum(self._fitting(line, 2).count("\n") + 1 for line in lines)
 
     def overwrite(self, text: str) -> None:
         """Replace the current line of the terminal on standard error."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
+from lastgood.cli.typed_paths import as_typed
 from lastgood.cli.wording import ago, called, changes, count, effect_words, moment, path_text, place, title
 from lastgood.ids import short
 from lastgood.model.canonical import PATH, Fields
 from lastgood.model.operation import CONFLICT, DISCARDED, NOT_BACK
 from lastgood.model.report import MARKED, counts_of, planned_outcomes
-from lastgood.paths import printable, to_text
+from lastgood.paths import Covering, printable, to_text, ways
 from lastgood.restore.plan import SPARED
 
 TYPE_CHECKING = False
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lastgood.model.report import HeadMoved, RestoreReport
     from lastgood.model.run import Artifact, LastConversation, RecoverReport
     from lastgood.model.session import Effect, Progress, Session, SessionReport
+    from lastgood.workspace.opened import OpenWorkspace
 
 
 _PHRASES = (
@@ -45,6 +47,8 @@ _REMARKED = ("failed", "skipped", "kept")
 _TOLD = frozenset({MARKED, DISCARDED, NOT_BACK})
 _PARTS = {"progress": "progress", "conversation": "conversation", "git": "HEAD and index"}
 _SHOWN_STEPS = 20
+# So many private files are named in a command.
+_TYPED = 100
 
 
 def plan_counts(plan: RestorePlan) -> str:
@@ -94,32 +98,68 @@ def step_line(step: Step) -> str:
     return f"  {word:7} {path_text(step.path)}{reason}"
 
 
-def shortened_plan(plan: RestorePlan, *, most: int = _SHOWN_STEPS) -> list[str]:
+def shortened_plan(
+    plan: RestorePlan, *, most: int = _SHOWN_STEPS, since: Mapping[bytes, str] = {}
+) -> list[str]:
     """Return the first paths of a plan, for a question: what will go before all else.
 
-    Directories that are made follow from what is written into them.
+    Then come those that changed ``since``, with how; directories that are made or go follow from their files.
     """
-    touching = [*plan.of("delete"), *plan.of("rmdir"), *plan.of("write"), *plan.of("chmod")]
-    touching = touching or list(plan.of("mkdir"))
-    shown = min(most, _SHOWN_STEPS)
-    lines = [step_line(step) for step in touching[:shown]]
-    if len(touching) > shown:
-        lines.append(f"  and {len(touching) - shown:,} more (all of them: --dry-run)")
-    return lines
+
+    def new(step: Step) -> bool:
+        return step.path not in since
+
+    going = sorted(plan.of("delete"), key=new)
+    emptied = ways(one.path for one in going)
+    going += [one for one in plan.of("rmdir") if one.path not in emptied]
+    gone = [_marked(one, since) for one in going]
+    if len(gone) > most:
+        gone = _by_folder(going, plan)
+    writing = sorted((*plan.of("write"), *plan.of("chmod")), key=new)
+    staying = [one for one in plan.of("keep", "skip") if one.reason != SPARED]
+    lines = [*gone, *(_marked(one, since) for one in (*writing, *staying))] or plan_lines(plan)
+    planned = {step.path for step in plan.steps}
+    lines += [f"  stays   {path_text(path)}  ({how})" for path, how in since.items() if path not in planned]
+    shown = min(most, max(_SHOWN_STEPS, len(gone)))
+    if len(lines) <= shown:
+        return lines
+    unseen = max(0, len(gone) - shown)
+    more = f"{len(lines) - shown:,} more" + (f", {unseen:,} of them to delete" if unseen else "")
+    return [*lines[:shown], f"  and {more} (all of them: --dry-run)"]
 
 
-def spared_lines(plan: RestorePlan, target: Checkpoint, call: Call) -> list[str]:
+def _marked(step: Step, since: Mapping[bytes, str]) -> str:
+    """Return what would happen to a path, and how it changed since."""
+    how = since.get(step.path)
+    return step_line(step) if step.reason or how is None else f"{step_line(step)}  ({how})"
+
+
+def _by_folder(going: Sequence[Step], plan: RestorePlan) -> list[str]:
+    """Return what will go, of the folders that go whole how much is in them."""
+    whole = Covering({one.path: path_text(one.path) for one in plan.of("rmdir")})
+    within: dict[str, int] = {}
+    single = []
+    for one in going:
+        folder = whole.of(one.path)
+        if folder is None:
+            single.append(step_line(one))
+        else:
+            within[folder] = within.get(folder, 0) + 1
+    return [*(f"  delete  {folder}/  ({count(files, 'path')})" for folder, files in within.items()), *single]
+
+
+def spared_lines(plan: RestorePlan, target: Checkpoint, call: Call, *, workspace: OpenWorkspace) -> list[str]:
     """Return which private files stay although they differ, and how each comes back (rule S5)."""
-    spared = [quoted(to_text(one.path)) for one in plan.of("keep") if one.reason == SPARED]
+    spared = [as_typed(to_text(one.path), call, workspace) for one in plan.of("keep") if one.reason == SPARED]
     if not spared:
         return []
     some = f" and {len(spared) - _SHOWN:,} more" if len(spared) > _SHOWN else ""
     named = ", ".join(printable(one) for one in spared[:_SHOWN]) + some
-    stays = "differs and stays" if len(spared) == 1 else "differ and stay"
-    back = call.command(f"restore {target.short_id} -- {' '.join(spared[:_SHOWN])}")
+    stays = "differs and stays as it is" if len(spared) == 1 else "differ and stay as they are"
+    words = " ".join(quoted(one) for one in spared[:_TYPED])
     return [
         f"{named} {stays}: private files that are there come back by name alone",
-        f"  as {called(target)} has it: {back}",
+        f"  as {called(target)} has it: {call.command(f'restore {target.short_id} -- {words}')}",
     ]
 
 

@@ -20,13 +20,14 @@ from lastgood.cli.plans import (
     report_counts,
     shortened_plan,
     spared_lines,
+    step_line,
     unwritten_lines,
 )
 from lastgood.cli.typed_paths import current, path_of, paths_of, same_name
 from lastgood.cli.wording import ago, called, count
 from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Usage
 from lastgood.ids import short
-from lastgood.paths import printable, to_text
+from lastgood.paths import printable
 from lastgood.restore.plan import SPARED, too_many_deletions
 from lastgood.value import cast
 
@@ -59,12 +60,12 @@ if TYPE_CHECKING:
 
 # --- Whether to go on: a person's yes, ``--yes``, or the id of the plan that was looked at (T1, T16) ---
 
-_SHOWN_FILES = 10
 _SHOWN_LOGS = 3
 _KEPT = "All of it is saved first, in a guard checkpoint: `lastgood undo` brings it back."
 # Of a plan at least so many paths are shown, and room is left for what is asked.
 _SHOWN_LEAST = 5
 _ASKING = 4
+_STYLES = {"delete": "red", "rmdir": "red", "create": "green"}
 _MEANS = frozenset({"yes", "plan", "dry-run"})
 
 
@@ -120,8 +121,7 @@ def many_agreed(plan: RestorePlan, call: Call, console: Console) -> bool:
             hint=f"if that is what you want, say so with: {_again(call, f'--plan {plan.id}')}",
             details={"plan": plan.id, "deletions": plan.deletions},
         )
-    for line in shortened_plan(plan):
-        console.warn(line)
+    tell_steps(shortened_plan(plan), console)
     console.warn(f"This deletes {count(plan.deletions, 'file')}, a large part of the workspace.")
     return agreed("Go ahead?", console)
 
@@ -165,47 +165,44 @@ def _show(
         except Damaged as error:  # what is to come back may be whole
             told = f"What changed since where you stand cannot be told: {printable(error.message)}"
             unknown = [told, _KEPT]
-    # Back to where one stands, what happens to a path is plain from what changed in it.
-    plain = drift is not None and len(drift.files) <= _SHOWN_FILES and _is_back(drift, plan)
-    lines = [*unknown, *_drift_lines(drift, plain=plain), *beside_lines(preview, target, call)]
+    lines = [*unknown, *_drift_lines(drift), *beside_lines(preview, target, call)]
     age = ago(target.manifest.created_at, now=time.time_ns())
     lines.append(f"Restoring {called(target)}, made {age}: {plan_counts(plan)}.")
-    lines += spared_lines(plan, target, call)
-    room = console.rows() - len(lines) - _ASKING
-    for line in (*lines, *(() if plain else shortened_plan(plan, most=max(_SHOWN_LEAST, room)))):
+    spared = spared_lines(plan, target, call, workspace=workspace)
+    room = console.rows() - console.height((*lines, *spared)) - _ASKING
+    for line in lines:
         console.warn(line)
+    for line in spared:
+        console.warn(line, style="yellow")
+    tell_steps(shortened_plan(plan, most=max(_SHOWN_LEAST, room), since=_since(drift, plan)), console)
 
 
-def _is_back(drift: DiffReport, plan: RestorePlan) -> bool:
-    """Tell whether a plan leads back to where one stands, in each path that changed since."""
+def tell_steps(lines: Sequence[str], console: Console) -> None:
+    """Show what would happen to each path, what will go in red."""
+    for line in lines:
+        console.warn(line, style=_STYLES.get(line.split(maxsplit=1)[0]))
+
+
+def _since(drift: DiffReport | None, plan: RestorePlan) -> dict[bytes, str]:
+    """Return how paths changed since where one stands; nothing where the plan says just that."""
+    if drift is None:
+        return {}
+    changed = {
+        path: f"{one.status} since" for one in drift.files for path in (one.path, one.old_path) if path
+    }
+    spared = [one.path for one in plan.of("keep") if one.reason == SPARED]
+    for path in spared:
+        changed.pop(path, None)
     touched = {step.path for step in plan.of("write", "delete", "chmod")}
-    return drift.from_ == plan.target and _paths(drift) == touched
+    return {} if drift.from_ == plan.target and changed.keys() == touched else changed
 
 
-def _paths(drift: DiffReport) -> set[bytes]:
-    return {path for one in drift.files for path in (one.path, one.old_path) if path is not None}
-
-
-# What a restore of where one stands makes of a change.
-_UNDONE = {"added": "will go", "deleted": "comes back"}
-
-
-def _drift_lines(report: DiffReport | None, *, plain: bool) -> list[str]:
-    """Return what changed of the call's paths since where the workspace stands: nothing has kept it yet.
-
-    Where that is ``plain`` from the change, with what becomes of each.
-    """
+def _drift_lines(report: DiffReport | None) -> list[str]:
+    """Return how much of the call's paths changed since where one stands: nothing has kept it yet."""
     if report is None or not report.files:
         return []
-    lines = [
-        f"Changed since {short(report.from_ or '')}, where you stand: {count(len(report.files), 'file')}."
-    ]
-    for one in report.files[:_SHOWN_FILES]:
-        becomes = f" ({_UNDONE.get(one.status, 'as it was')})" if plain else ""
-        lines.append(f"  {one.status:8} {printable(to_text(one.path))}{becomes}")
-    if len(report.files) > _SHOWN_FILES:
-        lines.append(f"  and {len(report.files) - _SHOWN_FILES:,} more")
-    return [*lines, _KEPT]
+    files = count(len(report.files), "file")
+    return [f"Changed since {short(report.from_ or '')}, where you stand: {files}.", _KEPT]
 
 
 # --- The way of a restore on the command line: plan, show, ask, carry out, tell the way back ---
@@ -233,17 +230,17 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Rest
         plan = _plan(target, call, workspace)
         preview = workspace.preview(plan)
     if call.has("dry-run"):
-        return _planned(preview.replace(dry_run=True), target, call, console)
+        return _planned(preview.replace(dry_run=True), target, call, console, workspace=workspace)
     if plan.empty and not preview.folder_made:  # the workspace may come to stand elsewhere all the same
         report = workspace.apply(plan) if plan.whole else preview.replace(dry_run=False)
-        return _planned(report, target, call, console)
+        return _planned(report, target, call, console, workspace=workspace)
     told = consented(preview, call, console, workspace=workspace, target=target)
     if told is None:
         return DECLINED
     with telling_what_is_left(console, workspace), ProgressLine(console, "restoring"):
         report = workspace.apply(plan)
     if not console.answer(call.verb.name, report):
-        _tell(report, target, call, console, told=told)
+        _tell(report, target, call, console, told=told, workspace=workspace)
     return 0 if report.complete else OMISSIONS
 
 
@@ -291,15 +288,22 @@ def _options(call: Call, workspace: Restores) -> RestoreOptions:
     }
 
 
-def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Console) -> int:
+def _planned(
+    report: RestoreReport, target: Checkpoint, call: Call, console: Console, *, workspace: Restores
+) -> int:
     plan = report.planned
+    spared = spared_lines(plan, target, call, workspace=workspace)
     unwritten = plan.scopes == ("conversation",) and lacks_transcript(report)
     code = 0 if report.dry_run or (report.complete and not unwritten) else OMISSIONS
     if console.answer(call.verb.name, report):
         return code
     if plan.empty and not report.folder_made:
+        for line in spared:  # before it is said that all else is well
+            console.sentence(line)
         console.sentence(_nothing_words(report, target))
-        console.lines((*plan_lines(plan), *spared_lines(plan, target, call), *not_held_lines(report)))
+        console.lines(
+            (*(step_line(one) for one in plan.steps if one.reason != SPARED), *not_held_lines(report))
+        )
         console.lines(line for part in report.parts for line in part_lines(part))
         console.lines(unwritten_lines(report, call))
         for line in () if unwritten or plan.base else _elsewhere(plan, call):
@@ -307,7 +311,7 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
         _tell_lost(console)
         return code
     console.sentence(f"would restore {called(target)}: {plan_counts(plan)}")
-    console.lines((*plan_lines(plan), *beside_lines(report, target, call)))
+    console.lines((*plan_lines(plan), *spared, *beside_lines(report, target, call)))
     console.line(f"plan {plan.id}")
     console.note(f"Nothing changed. To do it: {_again(call, f'--plan {plan.id}')}")
     return 0
@@ -354,13 +358,22 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Resto
 
 
 def _tell(
-    report: RestoreReport, target: Checkpoint, call: Call, console: Console, *, told: Sequence[str]
+    report: RestoreReport,
+    target: Checkpoint,
+    call: Call,
+    console: Console,
+    *,
+    told: Sequence[str],
+    workspace: Restores,
 ) -> None:
     """Tell what was done, without what was ``told`` before and is as it was."""
     console.sentence(done_words(report.outcomes, called(target)))
-    for line in (*remarks(report.outcomes), *beside_lines(report, target, call)):
+    outcomes = [one for one in report.outcomes if one.reason != SPARED]  # of which more is said below
+    for line in (*remarks(outcomes), *beside_lines(report, target, call)):
         if line not in told:
             console.warn(line)
+    for line in spared_lines(report.planned, target, call, workspace=workspace):
+        console.warn(line, style="yellow")
     _tell_lost(console)
     if report.operation is not None:
         console.line(f"take it back with: {call.command('undo')}")
