@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -16,8 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from tools.command import COMMAND, PATIENCE, Command, Done
+import lastgood
+from tools.command import COMMAND, PATIENCE, SOURCE, Command, Done
+from tools.operations import STEPS, Step, take
 from tools.watcher import Watcher
 
 TORTURE = bool(os.environ.get("LASTGOOD_TORTURE"))
@@ -297,6 +302,64 @@ def test_one_that_is_stopped_keeps_nobody_and_does_nothing_twice(kept: Command, 
 def _named(command: Command, message: str) -> list[dict[str, str]]:
     listed: list[dict[str, str]] = command("list", "--json").json["checkpoints"]
     return [one for one in listed if one["message"] == message]
+
+
+@settings(max_examples=100 if TORTURE else 8, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(STEPS, min_size=5, max_size=25))
+def test_whatever_is_done_to_files_it_saves_what_is_there(tmp_path: Path, steps: list[Step]) -> None:
+    """Each save through the socket is compared with a look at everything, into another store."""
+    folder = tmp_path / "generated"
+    shutil.rmtree(folder, ignore_errors=True)
+    root, outside = folder / "above" / "project", folder / "outside"
+    root.mkdir(parents=True)
+    outside.mkdir()
+    command = Command(root, folder / "store")
+    command.environment = {name: value for name, value in os.environ.items() if name != "LASTGOOD_STORE"}
+    command.environment |= {"LASTGOOD_STORE": str(folder / "store"), "LASTGOOD_MAINTENANCE": "off"}
+    watcher = Watcher(command, rest="1h")
+    watcher.greets()
+    looking = lastgood.open(root, store=folder / "looking", maintenance="off", allow_root=True)
+    knowing = lastgood.open(root, store=folder / "store", maintenance="off", allow_root=True)
+
+    def save() -> None:
+        status = asked(command, "status", "--json")
+        report = asked(command, "save", "--allow-empty", "--json")
+        made = knowing.get(json.loads(report)["checkpoint"]["id"]).manifest
+        wanted = looking.save(allow_empty=True).checkpoint.manifest
+        assert made.root == wanted.root
+        assert (made.files, made.size, made.gaps, made.ignored) == (
+            wanted.files,
+            wanted.size,
+            wanted.gaps,
+            wanted.ignored,
+        )
+        drift = json.loads(status)["drift"]
+        if drift is not None:
+            assert drift == {"added": 0, "modified": 0, "deleted": 0} | made.changes.as_dict()
+
+    try:
+        for number, step in enumerate(steps):
+            take(step, number, root=root, outside=outside, save=save)
+        save()
+        save()
+    finally:
+        for one in (looking, knowing):
+            one.close()
+        watcher.end(signal.SIGKILL)
+
+
+def asked(command: Command, *words: str) -> bytes:
+    """Return what the resident has the command print, asked from a process that forks for it."""
+    ask = "from lastgood.cli import client; client._GREETING_SECONDS = 60; client.run()"
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", ask, *words],
+        cwd=command.project,
+        env=command.environment | {"PYTHONPATH": SOURCE},
+        capture_output=True,
+        check=True,
+    )
+    assert _LOADED.encode() not in done.stderr
+    return done.stdout
 
 
 @pytest.mark.chance("when the resident is killed")

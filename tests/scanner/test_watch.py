@@ -13,37 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lastgood
+from lastgood.model.tree import Counts
+from lastgood.scanner import cache
 from lastgood.workspace import Workspace
+from tools.operations import STEPS, Step, take
 
 RUNS = 400 if os.environ.get("LASTGOOD_TORTURE") else 40
-
-NAMES = st.sampled_from(["a", "b", "c", "A", ".gitignore"])
-PLACES = st.lists(st.sampled_from(["a", "b", "c", "A"]), max_size=3)
-Step = tuple[str, list[str], str, list[str], str]
-STEPS = st.tuples(
-    st.sampled_from(
-        [
-            "write",
-            "append",
-            "same-size",
-            "cut",
-            "folder",
-            "move",
-            "move-in",
-            "move-out",
-            "swap",
-            "link",
-            "alias",
-            "remove",
-            "mode",
-            "save",
-        ]
-    ),
-    PLACES,
-    NAMES,
-    PLACES,
-    NAMES,
-)
 
 
 class Twins:
@@ -71,7 +46,8 @@ class Twins:
 
 def _saved(workspace: Workspace) -> tuple[object, ...]:
     manifest = workspace.save(allow_empty=True).checkpoint.manifest
-    return manifest.root.tree, manifest.root.modes, manifest.files, manifest.gaps, manifest.ignored
+    counted = manifest.files, manifest.size, manifest.gaps, manifest.ignored, manifest.ignored_paths
+    return manifest.root.tree, manifest.root.modes, *counted, manifest.git, manifest.private
 
 
 @pytest.fixture
@@ -100,6 +76,57 @@ def test_a_scan_looks_only_where_something_was_heard(twins: Twins, monkeypatch: 
     assert listed == [b"", b"d7/deep"]
 
 
+def test_where_nothing_happened_nothing_is_looked_at(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
+    (twins.root / "a" / "b").mkdir(parents=True)
+    (twins.root / "a" / "b" / "file").write_text("first")
+    _settle(twins)
+
+    def refused(_descriptor: int, path: bytes) -> bool:
+        raise AssertionError(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(twins.watch, "cover", refused)
+        patched.setattr(cache, "load", refused)
+        twins.watched.save(allow_empty=True)
+        (report,) = (twins.watched.status(),)
+        assert report.drift == Counts()
+    (twins.root / "a" / "b" / "file").write_text("second")
+    twins.agree()
+
+
+def test_what_counts_beside_the_files_is_looked_at_each_time(twins: Twins) -> None:
+    def git(*words: str) -> None:
+        subprocess.run(["git", *words], cwd=twins.root, check=True, capture_output=True)
+
+    (twins.root / "file").write_text("first")
+    (twins.root / "aside.log").write_text("first")
+    git("init", "-q")
+    git("add", "file")
+    _settle(twins)
+    git("commit", "-qm", "one")
+    twins.agree()
+    git("checkout", "-qb", "other")
+    _settle(twins)
+    (twins.root / ".git" / "info" / "exclude").write_text("*.log\n")
+    twins.agree()
+    _settle(twins)
+    git("rm", "-q", "--cached", "file")
+    twins.agree()
+    _settle(twins)
+    subprocess.run(["git", "init", "-q", "nested"], cwd=twins.root, check=True)
+    _settle(twins)
+    (twins.root / "nested" / ".git" / "HEAD").write_text("ref: refs/heads/elsewhere\n")
+    twins.agree()
+
+
+def test_after_a_purge_no_scan_is_believed(twins: Twins) -> None:
+    (twins.root / "file").write_text("first")
+    _settle(twins)
+    for one in (twins.watched, twins.looking):
+        one.purge("file")
+    twins.agree()
+
+
 def _settle(twins: Twins) -> None:
     """Save until no file is so young that it has to be looked at again."""
     for _ in range(3):
@@ -119,62 +146,11 @@ def test_whatever_is_done_to_files_both_come_to_the_same(tmp_path: Path, steps: 
     try:
         twins.agree()
         for number, step in enumerate(steps):
-            _take(twins, step, number)
+            take(step, number, root=twins.root, outside=twins.outside, save=twins.agree)
         twins.agree()
         twins.agree()
     finally:
         twins.close()
-
-
-def _take(twins: Twins, step: Step, number: int) -> None:  # noqa: C901, PLR0912 - one case for each operation
-    kind, above, name, others, other = step
-    path, target = twins.root.joinpath(*above, name), twins.root.joinpath(*others, other)
-    text = f"{number:06}\n"
-    try:
-        match kind:
-            case "write":
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text("a\n" if name == ".gitignore" else text)
-            case "append":
-                with path.open("a") as file:
-                    file.write(text)
-            case "same-size":
-                before = path.stat()
-                path.write_text("x" * before.st_size)
-                os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-            case "cut":
-                os.truncate(path, 1)
-            case "folder":
-                path.mkdir(parents=True)
-                (path / "inside").write_text(text)
-            case "move":
-                path.rename(target)
-            case "move-in":
-                shutil.rmtree(twins.outside)
-                (twins.outside / "x" / "a").mkdir(parents=True)
-                (twins.outside / "x" / "a" / "b").write_text(text)
-                (twins.outside / "x").rename(target)
-            case "move-out":
-                shutil.rmtree(twins.outside)
-                twins.outside.mkdir()
-                path.rename(twins.outside / "x")
-            case "swap":
-                aside = twins.outside / "swap"
-                path.rename(aside)
-                target.rename(path)
-                aside.rename(target)
-            case "link":
-                target.symlink_to(name)
-            case "alias":
-                os.link(path, target)
-            case "remove":
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-            case "mode":
-                path.chmod(path.stat().st_mode ^ 0o100)
-            case _:
-                twins.agree()
-    except OSError:  # what was to be changed is not there, or in the way
-        pass
 
 
 def test_a_folder_that_went_away_and_came_back_elsewhere_is_heard(twins: Twins) -> None:

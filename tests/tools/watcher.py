@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from tools.command import COMMAND, PATIENCE, Command
+from tools.living import eventually
 
 
 class Watcher:
@@ -40,10 +41,17 @@ class Watcher:
 
     def greets(self) -> None:
         """Wait until it answers at its socket: what it did before is done."""
+        assert eventually(self._has_greeted), "it does not answer"
+
+    def _has_greeted(self) -> bool:
+        assert self.process.poll() is None, "it has ended"
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(PATIENCE)
-            client.connect(str(self.store / "resident.sock"))
-            assert client.recv(9) == b"lastgood "
+            try:
+                client.connect(str(self.store / "resident.sock"))
+            except OSError:  # it has not begun
+                return False
+            return client.recv(9) == b"lastgood "
 
     def end(self, number: int = signal.SIGINT) -> tuple[int, str, str]:
         """Send a signal, and return the exit code and what else was printed."""

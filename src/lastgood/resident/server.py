@@ -19,7 +19,6 @@ from lastgood.resident import (
     SOCKET,
     STREAM_BYTES,
     framed,
-    greeting,
     received,
 )
 from lastgood.value import Value
@@ -69,9 +68,9 @@ class Listener:
     ``answer`` carries out a request; raises `Declined`.
     """
 
-    def __init__(self, store: bytes, *, answer: Callable[[Request], Answer]) -> None:
+    def __init__(self, store: bytes, *, greeting: bytes, answer: Callable[[Request], Answer]) -> None:
         self._answer = answer
-        self._greeting = greeting()
+        self._greeting = greeting
         self._client: socket.socket | None = None
         self._folder = os.open(store, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._socket = socket.socket(socket.AF_UNIX)
@@ -90,12 +89,12 @@ class Listener:
 
     @property
     def is_found(self) -> bool:
-        """Whether clients still find this socket, and this lastgood is the one that they would start."""
+        """Whether clients still find this socket."""
         try:
             seen = os.stat(SOCKET, dir_fd=self._folder, follow_symlinks=False)
-            return (seen.st_dev, seen.st_ino) == self._bound and greeting() == self._greeting
         except OSError:
             return False
+        return (seen.st_dev, seen.st_ino) == self._bound
 
     def serve(self) -> None:
         """Answer whoever connected first; whatever becomes of the connection is the client's loss."""

@@ -131,7 +131,7 @@ def unpack(packed: bytes) -> list[Row] | None:
 
 def load(folder: bytes, root: bytes) -> CachedTree:
     """Return what the last scan of a workspace left, or an empty snapshot if there is any doubt."""
-    source = _source(folder)
+    source = source_of(folder)
     found = _read(folder + _RECORDS)
     if found is None or found[0][0] != root:
         return CachedTree(None, records={}, details=Details(folder, b""))
@@ -169,7 +169,7 @@ def _read(
 
 def _write(folder: bytes, snapshot: CachedTree) -> bool:
     details = snapshot.details
-    if details.name and (snapshot.source is None or snapshot.source != _source(folder)):
+    if details.name and (snapshot.source is None or snapshot.source != source_of(folder)):
         current = _read(folder + _RECORDS)
         if current is None or current[1] != details.name:
             return False  # somebody started anew meanwhile; the offsets known here mean nothing there
@@ -196,7 +196,8 @@ def _write(folder: bytes, snapshot: CachedTree) -> bool:
     return True
 
 
-def _source(folder: bytes) -> Source | None:
+def source_of(folder: bytes) -> Source | None:
+    """Return what stands for the file of records as it is; None if there is none."""
     try:
         seen = os.stat(folder + _RECORDS)
     except OSError:

@@ -436,6 +436,9 @@ class WorkspaceScanner:
         try:
             root = open_root(request.root)
             try:
+                found = None if self._watch is None else self._found_again(request, root, self._watch)
+                if found is not None:
+                    return found
                 known = cache.load(self._folder, request.root)
                 if thread_budget is not None:
                     thread_budget.begin(known.records)
@@ -453,6 +456,32 @@ class WorkspaceScanner:
         finally:
             if pausing:
                 gc.enable()
+
+    def _found_again(self, request: ScanRequest, root: int, watch: DirectoryWatch) -> WorkspaceScan | None:
+        """Return what the last scan found if nothing was heard since, and nothing else changed."""
+        project = Project(request.root, settings=request.settings)
+        rules = project.ignore_state(request.settings)
+        conditions = _conditions(request, rules, index=project.signature)
+        last = watch.last_scan(root, device=proving_device(root))
+        if last is None or request.forced or request.fresh or request.budget is not None:
+            return None
+        result, snapshot = last
+        trust = _trust(snapshot.conditions, conditions, previous=request.previous)
+        is_trusted = trust.verdicts and trust.objects and trust.index and trust.previous
+        if not is_trusted or result.partial or snapshot.source != cache.source_of(self._folder):
+            return None
+        nested = () if result.git is None else [one.path for one in result.git.nested]
+        return WorkspaceScan(
+            result.replace(git=project.state(nested)),
+            folder=self._folder,
+            snapshot=snapshot,
+            known=snapshot.records,
+            listings={},
+            objects=self._objects,
+            rules=rules,
+            texts={},
+            worth_keeping=False,
+        )
 
     def _scan(
         self,
@@ -491,7 +520,7 @@ class WorkspaceScanner:
         top = records[b""]
         conditions = conditions.replace(tree=(top[TREE], top[MODES]))
         examiner = scan_pass.examiner
-        return WorkspaceScan(
+        found = WorkspaceScan(
             _result(records, project=project, rules=rules, readable=not examiner.unreadable_rules),
             folder=self._folder,
             snapshot=CachedTree(conditions, records=records, details=known.details, source=known.source),
@@ -502,6 +531,9 @@ class WorkspaceScanner:
             texts=examiner.texts,
             worth_keeping=scan_pass.changed or conditions != known.conditions,
         )
+        if self._watch is not None and not found.worth_keeping:
+            self._watch.remember(found.result, found.snapshot)
+        return found
 
 
 class ScanPass:

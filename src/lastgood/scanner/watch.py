@@ -19,7 +19,7 @@ import os
 import select
 
 from lastgood.paths import join
-from lastgood.scanner import FORMAT_FILE, FORMAT_MASK, SIGNATURE
+from lastgood.scanner import DOUBTFUL, FLAGS, FORMAT_FILE, FORMAT_MASK, SIGNATURE
 from lastgood.scanner.inotify import (
     ATTRIBUTES,
     CLOSED_WRITTEN,
@@ -40,7 +40,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from lastgood.host import ScanResult
     from lastgood.scanner import Evidence, Record
+    from lastgood.scanner.cache import CachedTree
 
 _INSIDE = MODIFY | ATTRIBUTES | CLOSED_WRITTEN | CREATED | DELETED | MOVED_FROM | MOVED_TO
 _HEARD = _INSIDE | DELETED_SELF | MOVED_SELF | ONLY_DIRECTORIES
@@ -80,6 +82,8 @@ class DirectoryWatch:
         self._is_marked = False
         # Whether anything was heard since that was last asked, or a save took it in.
         self._heard = False
+        # The last scan, while nothing was heard since it began, and all of it is vouched for.
+        self._last: tuple[ScanResult, CachedTree] | None = None
 
     @property
     def descriptor(self) -> int:
@@ -103,6 +107,20 @@ class DirectoryWatch:
         self._hear_up_to_now()
         self._listed.clear()
         self._is_doubtful = self._is_believed = False
+
+    def last_scan(self, root: int, *, device: int | None) -> tuple[ScanResult, CachedTree] | None:
+        """Begin a scan; return what the last one found if nothing that it looked at has changed."""
+        self.begin(root, device=device)
+        return self._last
+
+    def remember(self, result: ScanResult, snapshot: CachedTree) -> None:
+        """Keep what a scan has just found, unless something of it has to be looked at again."""
+        records = snapshot.records
+        if len(self._vouched) == len(records) and all(
+            not record[FLAGS] & DOUBTFUL and self._vouched.get(path) == record[SIGNATURE]
+            for path, record in records.items()
+        ):
+            self._last = result, snapshot
 
     def _hear_up_to_now(self) -> None:
         """Hear everything that happened before this moment; what cannot be sure of that is doubted."""
@@ -144,6 +162,7 @@ class DirectoryWatch:
             if path is None:
                 continue
             self._heard = True
+            self._last = None
             self._vouched.pop(path, None)
             if event.mask & OF_DIRECTORY and event.mask & _ENTRIES:
                 gone.add(join(path, event.name))
@@ -155,6 +174,7 @@ class DirectoryWatch:
 
     def doubt(self) -> None:
         """Vouch for nothing: the next scan looks at everything."""
+        self._last = None
         self._vouched.clear()
 
     def forget(self) -> None:
@@ -169,6 +189,7 @@ class DirectoryWatch:
 
     def cover(self, descriptor: int, path: bytes) -> bool:
         """Watch an open directory before it is listed; tell whether it may be vouched for after that."""
+        self._last = None
         self._vouched.pop(path, None)
         if path not in self._watches and len(self._watches) >= self._most:
             return False
@@ -261,6 +282,7 @@ class DirectoryWatch:
             self._drop(path)
 
     def _forget_everything(self) -> None:
+        self._last = None
         for path in list(self._watches):
             self._drop(path)
 

@@ -54,10 +54,6 @@ class ServedWorkspaces:
         except OSError:
             return False
 
-    def doubt(self) -> None:
-        """Believe nothing of what was heard: a call broke off."""
-        self._state.doubt()
-
     def open(
         self,
         request: Request,

@@ -38,8 +38,11 @@ class Service(Protocol):
     def descriptor(self) -> int | None:
         """What can be read when there is something for it; None if there will be nothing any more."""
 
+    def begin(self) -> None:
+        """Be there for others, if that can be by now."""
+
     def serve(self) -> None:
-        """Do it."""
+        """Do what one of them asks."""
 
 
 class WatchedWorkspace(OpenWorkspace):
@@ -178,3 +181,5 @@ class _Loop:
         if report.created:
             self._made = time.monotonic()
             self._saved(report)
+        if self._service is not None:
+            self._service.begin()

@@ -10,6 +10,8 @@ from lastgood.cli.reader import read
 from lastgood.cli.verbs.save import save_verb
 from lastgood.cli.verbs.status import status_verb
 from lastgood.errors import Busy, LastgoodError
+from lastgood.paths import to_bytes
+from lastgood.resident import greeting
 from lastgood.resident.server import Answer, Declined, Listener
 from lastgood.workspace.serving import ServedWorkspaces
 
@@ -30,40 +32,54 @@ _SERVED = {
 
 
 class Service:
-    """Answers at the socket of a workspace's store, until it is closed or the store or program changes.
+    """Answers at the socket of a workspace's store, as long as nobody else does.
 
-    OSError, `Busy` or `Declined` where that cannot be.
+    It ends for good when another lastgood is installed in the place of the one that runs.
     """
 
     def __init__(self, workspace: OpenWorkspace) -> None:
-        self._workspaces = ServedWorkspaces(workspace)
-        context = workspace._context  # noqa: SLF001 - it is what is served
-        self._lock = context.locks.serving(wait=0)
-        self._lock.__enter__()
-        try:
-            self._listener = Listener(context.store, answer=self._answer)
-        except BaseException:
-            self._lock.__exit__(None, None, None)
-            raise
-        self._is_open = True
+        self._workspace = workspace
+        self._greeting = greeting()
+        self._workspaces: ServedWorkspaces | None = None
+        self._listener: Listener | None = None
+        self._lock = workspace._context.locks.serving(wait=0)  # noqa: SLF001 - it is what is served
 
     @property
     def descriptor(self) -> int | None:
-        """What can be waited for; None once there is nothing to wait for any more."""
-        return self._listener.descriptor if self._is_open else None
+        """What can be waited for; None while there is nothing to wait for."""
+        return None if self._listener is None else self._listener.descriptor
+
+    def begin(self) -> None:
+        """Begin to answer, unless that has begun, somebody else does, or it cannot be."""
+        if self._listener is not None:
+            return
+        try:
+            if greeting() != self._greeting:
+                return
+            self._workspaces = ServedWorkspaces(self._workspace)
+            self._lock.__enter__()
+        except (LastgoodError, OSError, Declined):
+            return
+        try:
+            store = to_bytes(self._workspace.store)
+            self._listener = Listener(store, greeting=self._greeting, answer=self._answer)
+        except OSError:
+            self._lock.__exit__(None, None, None)
 
     def serve(self) -> None:
         """Answer whoever connected first; close where clients ought to find another."""
-        if not self._listener.is_found or not self._workspaces.is_current():
+        assert self._listener is not None
+        assert self._workspaces is not None
+        if self._listener.is_found and self._workspaces.is_current() and greeting() == self._greeting:
+            self._listener.serve()
+        else:
             self.close()
-            return
-        self._listener.serve()
 
     def close(self) -> None:
         """Be found no longer; harmless when repeated."""
-        if self._is_open:
-            self._is_open = False
-            self._listener.close()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
             self._lock.__exit__(None, None, None)
 
     def _answer(self, request: Request) -> Answer:
@@ -74,13 +90,14 @@ class Service:
         except Declined:
             raise
         except BaseException:
-            self._workspaces.doubt()
+            self._workspace._state.doubt()  # noqa: SLF001 - it broke off in between
             raise
         finally:
             os.fchdir(here)
             os.close(here)
 
     def _carried_out(self, request: Request) -> Answer:
+        assert self._workspaces is not None
         console = _ServedConsole(request, self._workspaces)
         try:
             call = read(request.words)
@@ -95,7 +112,7 @@ class Service:
         try:
             code = verb(call, console)
         except KeyboardInterrupt:
-            self._workspaces.doubt()
+            self._workspace._state.doubt()  # noqa: SLF001 - it broke off in between
             code = tell_interrupted(console)
         console.flush()
         if not self._workspaces.is_current():

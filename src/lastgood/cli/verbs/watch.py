@@ -11,9 +11,8 @@ from lastgood.cli.opening import open_group
 from lastgood.cli.verbs.save import counted
 from lastgood.cli.verbs.serving import Service
 from lastgood.cli.wording import count, duration
-from lastgood.errors import Busy, LastgoodError, Usage
+from lastgood.errors import LastgoodError, Usage
 from lastgood.paths import printable
-from lastgood.resident.server import Declined
 from lastgood.workspace.watching import LEAST_APART, REST, WatchedWorkspace
 
 TYPE_CHECKING = False
@@ -55,24 +54,15 @@ def watch_verb(call: Call, console: Console) -> int:
             )
             console.note("Ctrl-C ends it, after a last one")
 
-        service = _service(workspace)
+        service = Service(workspace)
         try:
             workspace.watch(
                 stop=stop, rest=rest, service=service, begun=begun, saved=teller.saved, failed=teller.failed
             )
         finally:
-            if service is not None:
-                service.close()
+            service.close()
     console.note(f"watched no longer: {count(teller.made, 'checkpoint')} made")
     return 0
-
-
-def _service(workspace: WatchedWorkspace) -> Service | None:
-    """Return what carries out commands of others here; None where another process does, or it cannot be."""
-    try:
-        return Service(workspace)
-    except (OSError, Busy, Declined):
-        return None
 
 
 class _Teller:
