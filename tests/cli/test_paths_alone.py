@@ -296,3 +296,22 @@ def test_a_path_as_it_is_shown_is_found_from_within_a_folder(kept: Command) -> N
     said = kept("restore", "src/b.py", "--yes", expect=10, cwd=kept.project / "src").err
     assert "there is b.py: lastgood restore b.py\n" in said
     assert "other" not in said
+
+
+def test_a_path_as_it_is_shown_is_understood_in_each_folder(kept: Command) -> None:
+    """K2: on a terminal; a program is told how to type it."""
+    (kept.project / "deep").mkdir()
+    (kept.project / "deep" / "a.txt").write_text("deep\n", encoding="utf-8")
+    kept("save", "with another of that name")
+    (kept.project / "src" / "b.py").unlink()
+    here = Command(kept.project / "src", kept.store)
+    for words in (("log",), ("cat",), ("cat", "@"), ("diff",), ("diff", "@"), ("diff", "@", "--")):
+        seen = here.terminal(*words, "src/b.py").out
+        assert seen.startswith("lastgood: 'src/b.py' is taken as b.py\n"), words
+        assert seen.partition("\n")[2] == here.terminal(*words, "b.py").out != "", words
+    assert Command(kept.project / "deep", kept.store).terminal("cat", "a.txt").out == "deep\n"
+    for words in (("log",), ("cat",), ("diff",), ("restore", "--yes"), ("restore", "--yes", "@")):
+        refused = here(*words, "src/b.py", expect=10).err
+        assert re.findall(r"there was b\.py: lastgood (.*)\n", refused) == [
+            f"{words[0]} {'@ -- ' if '@' in words else ''}b.py"
+        ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.cli.grammar import quoted
-from lastgood.cli.typed_paths import alike, inside, only_meant, path_of, same_name
+from lastgood.cli.typed_paths import alike, as_typed, from_top, inside, only_meant, path_of, same_name
 from lastgood.errors import Damaged, Invalid, LastgoodError, NotFound, Usage
 from lastgood.paths import printable, to_text
 
@@ -148,6 +148,7 @@ def apart(call: Call, workspace: OpenWorkspace, *, terminal: bool) -> Call:
         try:
             workspace.get(word)
         except (NotFound, Invalid):
+            word = reached(word, call, workspace) if terminal else word  # noqa: PLW2901
             holder = _holder(word, call, workspace)
             if holder is None and not _is_there(word, call, workspace):
                 # What is none is told when it is looked up.
@@ -163,12 +164,28 @@ def apart(call: Call, workspace: OpenWorkspace, *, terminal: bool) -> Call:
         nowhere = not _is_there(more, call, workspace) and _holder(more, call, workspace) is None
         if nowhere and _is_ref(more, workspace):
             raise Usage("`diff` compares one pair", hint=f"write: {call.command('diff A B PATH')}")
+    given = [reached(one, call, workspace) if terminal else one for one in call.paths or ()]
     if not paths:
-        return call.replace(arguments=tuple(refs))
+        return call.replace(arguments=tuple(refs), paths=given or call.paths)
     if not refs and len(holders) == 1 and holders[0] not in {None, "@"} and not call.paths:
         refs.append(str(holders[0]))
         _beside(f"'{printable(paths[0])}' is compared with {holders[0]}, the newest with it")
-    return call.replace(arguments=tuple(refs), paths=(*paths, *(call.paths or ())))
+    return call.replace(arguments=tuple(refs), paths=(*paths, *given))
+
+
+def reached(typed: str, call: Call, workspace: OpenWorkspace) -> str:
+    """Return a path as it is typed here, of one that was typed as paths are shown: from the top.
+
+    Only for one who is at a terminal: a program is told the right form instead.
+    """
+    if _is_there(typed, call, workspace) or _holder(typed, call, workspace) is not None:
+        return typed
+    path = from_top(typed, call, workspace)
+    if path is None:
+        return typed
+    meant = as_typed(path, call, workspace)
+    _beside(f"'{printable(typed)}' is taken as {printable(meant)}")
+    return meant
 
 
 def held_where(path: str, call: Call, workspace: OpenWorkspace) -> str:

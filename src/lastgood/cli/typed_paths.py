@@ -86,6 +86,9 @@ _ORDER: tuple[Now, ...] = ("deleted", "changed", "unchanged")
 
 def alike(typed: str, call: Call, workspace: OpenWorkspace) -> list[Alike]:
     """Return the paths that may be meant by one that nothing holds, what one misses first."""
+    shown = from_top(typed, call, workspace)
+    if shown is not None:
+        return [Alike(path=shown, now=_now(shown, _changed((shown,), workspace), workspace))]
     try:
         # Of the last change alone they would not be looked for.
         workspace.log(path_of(typed, call, workspace), limit=2, guards=call.verb.name != "log")
@@ -122,6 +125,21 @@ def _now(path: str, changed: frozenset[str], workspace: OpenWorkspace) -> Now:
     if not os.path.lexists(f"{workspace.path}/{path}"):
         return "deleted"
     return "changed" if path in changed else "unchanged"
+
+
+def from_top(typed: str, call: Call, workspace: OpenWorkspace) -> str | None:
+    """Return a path that was typed as paths are shown, relative to the workspace, from elsewhere in it.
+
+    None if nothing ever held it.
+    """
+    path = os.path.normpath(typed)
+    if path.startswith(("/", "..")) or start(call, workspace) == workspace.path:
+        return None
+    try:
+        workspace.log(path, limit=1)
+    except (LastgoodError, ValueError):
+        return None
+    return path
 
 
 def same_name(typed: str, call: Call, workspace: OpenWorkspace, *, ref: str | None = None) -> str:

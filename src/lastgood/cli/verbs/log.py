@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import number_option, open_group
-from lastgood.cli.references import held_where, looked_up, time_meant
+from lastgood.cli.references import held_where, looked_up, reached, time_meant
 from lastgood.cli.typed_paths import alike_lines, alike_of, path_of, same_name
 from lastgood.cli.verbs.show import print_bytes
 from lastgood.cli.wording import shortened, size, table, title
@@ -26,7 +26,9 @@ def log_verb(call: Call, console: Console) -> int:
     """List the checkpoints at which a path changed."""
     limit = number_option(call, "limit")
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
-        path = path_of(call.arguments[0], call, workspace)
+        typed = call.arguments[0]
+        typed = reached(typed, call, workspace) if console.can_ask else typed
+        path = path_of(typed, call, workspace)
         try:
             report = workspace.log(path, limit=limit, guards=call.has("all"))
         except NotFound as error:
@@ -42,7 +44,7 @@ def log_verb(call: Call, console: Console) -> int:
     shown = table(rows, flexible=(_NAME,), limit=console.columns(), expendable=(3, 5, 4))
     console.page([console.styled(shown[0], "bold"), *shown[1:]])
     if console.out_is_terminal:
-        console.note(f"to bring one back: {call.command(f'restore ID {quoted(call.arguments[0])}')}")
+        console.note(f"to bring one back: {call.command(f'restore ID {quoted(typed)}')}")
     return 0
 
 
@@ -71,6 +73,7 @@ def cat_verb(call: Call, console: Console) -> int:
     """Print one file of a checkpoint."""
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
         *given, typed = call.arguments
+        typed = reached(typed, call, workspace) if console.can_ask else typed
         ref = given[0] if given else held_where(typed, call, workspace)
         ref = time_meant(ref, workspace) if console.can_ask else ref
         checkpoint = looked_up(ref, call, workspace)
