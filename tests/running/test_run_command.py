@@ -278,6 +278,22 @@ def test_a_command_keeps_its_output_and_its_exit_code(lastgood: Command) -> None
     assert os.listdir(lastgood.project) == []
 
 
+def test_checkpoints_of_a_command_say_before_or_after_which(lastgood: Command) -> None:
+    """S20: also what it left when it failed."""
+    lastgood("run", "--", "sh", "-c", "echo x > x")
+    lastgood("run", "--", "sh", "-c", "echo y > x; exit 3", expect=3)
+    said = [one["message"] for one in lastgood("list", "--json").json["checkpoints"]]
+    first, second = "sh -c echo x > x", "sh -c echo y > x; exit 3"
+    assert said[::-1] == [
+        f"before: {first}",
+        f"after: {first}",
+        f"session end: {first}",
+        f"before: {second}",
+        f"after: {second} (it ended with exit code 3)",
+        f"session end: {second}",
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [

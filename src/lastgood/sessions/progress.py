@@ -9,10 +9,11 @@ from lastgood.lease import beat, unfinished
 from lastgood.model.report import ProgressReport
 from lastgood.save import mark
 from lastgood.sessions import session as effects
-from lastgood.sessions.session import working_session
+from lastgood.sessions.session import command_of, command_words, working_session
 from lastgood.tasks import task as task_of
 from lastgood.transaction import SaveTransaction
 from lastgood.value import Value
+from lastgood.workplan.plan import COMMAND_TASK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,8 +155,9 @@ def _kept(
     for one in place.context.catalogue.find(query):
         if one.session == place.id and tasks.told_of(one.manifest.progress, id) == task:
             return None
+    command = command_of(place.context, place.id) if place.id is not None and id == COMMAND_TASK else None
     if state == "done":
-        message = f"Completed task {id}"
+        message = f"Completed task {id}" if command is None else command_words("after", command)
         return mark(place.context, "task", message=message, task=id, moment="after", replaces=replaces)
     message = f"Task {id} failed" + (f": {reason}" if reason else "")
     return mark(place.context, "error", message=message, task=id, moment="after")

@@ -24,7 +24,7 @@ from lastgood.model.report import SessionEnded, SessionStarted
 from lastgood.model.session import Effect, Session
 from lastgood.paths import printable
 from lastgood.quantities import span
-from lastgood.save import mark
+from lastgood.save import MESSAGE_LIMIT, mark
 from lastgood.tasks import registered
 
 TYPE_CHECKING = False
@@ -301,7 +301,10 @@ def _opened(
         context.work.change(opened)
         if evicted is not None:
             abandon_steps(context, evicted.id)
-        return mark(inside, "session-start", message=session.goal or "session start")
+        begins = session.goal or "session start"
+        if plan is not None and plan.command:
+            begins = command_words("before", begins)
+        return mark(inside, "session-start", message=begins)
     except BaseException:  # also if the caller is interrupted: nobody will end what never began
         if inside.work.session(session.id) is not None:
             close(inside, session, finished=True, by="failed")
@@ -319,6 +322,18 @@ def planned_run(session: Session, plan: WorkPlan) -> PlannedRun:
         fingerprint=fingerprint(plan),
         plan=plan,
     )
+
+
+def command_of(context: Context, session: str) -> str | None:
+    """Return the words of the one command that a session carries out, None if it does something else."""
+    run = context.work.run(session)
+    found = context.work.session(session) if run is not None and run.plan.command else None
+    return None if found is None else found.goal
+
+
+def command_words(moment: str, command: str) -> str:
+    """Return the message of a checkpoint of one command: before, after, or at the end of it."""
+    return f"{moment}: {command}"[:MESSAGE_LIMIT]
 
 
 def resumable(context: Context, goal: str | None) -> Session | None:
@@ -354,7 +369,9 @@ def end(
     inside = context.replace(session=session.id)
     saved = None
     if state == "active":
-        saved = mark(inside, "session-end", message="session end" if finished else "session left")
+        ends = "session end" if finished else "session left"
+        command = command_of(context, session.id)
+        saved = mark(inside, "session-end", message=ends if command is None else command_words(ends, command))
     ended = close(
         context,
         session,

@@ -71,9 +71,11 @@ def save_leftover(
     """
     if task.on_failure != "rollback" and not context.workspace.settings.auto.wants("error"):
         return None
-    report = context.workspace.keep(
+    workspace, said = context.workspace, f"Task {task.id} failed: {reason}"
+    command = session.command_of(workspace.context, workspace.own) if context.plan.command else None
+    report = workspace.keep(
         "error",
-        f"Task {task.id} failed: {reason}",
+        said if command is None else session.command_words("after", f"{command} ({reason})"),
         task=task.id,
         moment="after",
         metadata={ATTEMPT: str(attempt.attempt)},
