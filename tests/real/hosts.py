@@ -137,3 +137,23 @@ class Host:
             f'env_key = "OWN_KEY"\n[projects."{self.project}"]\ntrust_level = "trusted"\n'
         )
         self.environment["OWN_KEY"] = "none"
+
+
+def working(project: Path) -> list[int]:
+    """Return the processes that work in a folder."""
+    found = []
+    for pid in os.listdir("/proc"):
+        try:
+            if pid.isdigit() and os.readlink(f"/proc/{pid}/cwd") == str(project):
+                found.append(int(pid))
+        except OSError:
+            continue
+    return found
+
+
+def is_program(pid: int, host: Host) -> bool:
+    """Tell whether a process is a host's program."""
+    try:
+        return host.program.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:3]
+    except OSError:
+        return False

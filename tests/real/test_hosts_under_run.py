@@ -14,7 +14,7 @@ import pytest
 
 from lastgood.conversation.files import TranscriptFiles
 from lastgood.workspace import Workspace
-from real.hosts import GEMINI, Host
+from real.hosts import GEMINI, Host, is_program, working
 from tools.command import COMMAND, Command
 from tools.living import eventually
 from tools.scripted_model import ANSWER, BEGUN, ScriptedModel
@@ -85,18 +85,6 @@ def whole(transcript: Path) -> bytes:
         return file.read(0, file.place().size)
     finally:
         file.close()
-
-
-def working(project: Path) -> list[int]:
-    """Return the processes that work in a folder."""
-    found = []
-    for pid in os.listdir("/proc"):
-        try:
-            if pid.isdigit() and os.readlink(f"/proc/{pid}/cwd") == str(project):
-                found.append(int(pid))
-        except OSError:
-            continue
-    return found
 
 
 @pytest.mark.chance("what a real agent program does, and when")
@@ -172,10 +160,3 @@ def resumes(host: Host, model: ScriptedModel, command: str) -> None:
     assert all(FIRST in one for one in asked)
     # In another minute Gemini CLI begins a second file.
     assert any(ANSWER.encode() in whole(file) for file in host.transcripts())
-
-
-def is_program(pid: int, host: Host) -> bool:
-    try:
-        return host.program.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:3]
-    except OSError:
-        return False
