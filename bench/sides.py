@@ -316,7 +316,14 @@ class OneShot:
 
     def run(self, *arguments: str) -> float:
         """Run `lastgood` with some arguments and return its seconds."""
-        command = [self._python, os.path.join(ROOT, "lastgood"), "-C", self._workspace, *arguments]
+        return self._spawn(os.path.join(ROOT, "lastgood"), "-C", self._workspace, *arguments)
+
+    def bare(self) -> float:
+        """Return the seconds of the same Python that does nothing."""
+        return self._spawn("-c", "pass")
+
+    def _spawn(self, *words: str) -> float:
+        command = [self._python, *words]
         before = time.perf_counter()
         spawned = os.posix_spawn(
             self._python,
@@ -343,6 +350,47 @@ class OneShot:
 
     def close(self) -> None:
         """Nothing stays open."""
+
+
+# Asks the resident again and again in one process, and prints how long each answer took.
+_ASKING = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import lastgood
+from lastgood.cli import client
+client._GREETING_SECONDS = 60.0
+for _ in range(int(sys.argv[2])):
+    before = time.perf_counter()
+    answer = client._answer(["-C", sys.argv[3], "save"])
+    print(time.perf_counter() - before)
+    assert answer is not None, "it declined"
+"""
+
+
+class Resident(OneShot):
+    """`lastgood save` as a process, carried out by the one that watches."""
+
+    def open(self, workspace: str, store: str) -> None:
+        super().open(workspace, store)
+        self.save()
+        command = [self._python, os.path.join(ROOT, "lastgood"), "-C", workspace, "watch", "--rest", "1h"]
+        self._watching = subprocess.Popen(command, env=self._environment, stderr=subprocess.DEVNULL)
+        self.asked(5)  # files that are young have to be looked at once more
+
+    def asked(self, times: int) -> list[float]:
+        """Return the seconds that each of some saves without a change took at the socket."""
+        while not os.path.exists(self._environment["LASTGOOD_STORE"] + "/resident.sock"):
+            assert self._watching.poll() is None
+            time.sleep(0.01)
+        words = [os.path.join(ROOT, "src"), str(times), self._workspace]
+        done = subprocess.run(
+            [self._python, "-c", _ASKING, *words], env=self._environment, capture_output=True, check=True
+        )
+        return [float(line) for line in done.stdout.split()]
+
+    def close(self) -> None:
+        self._watching.terminate()
+        self._watching.wait()
 
 
 def ours() -> Driven:
