@@ -517,8 +517,7 @@ class WorkspaceScanner:
         if not writer.settle_imports():
             raise ImportLost
         records = scan_pass.records
-        top = records[b""]
-        conditions = conditions.replace(tree=(top[TREE], top[MODES]))
+        conditions = conditions.replace(tree=(records[b""][TREE], records[b""][MODES]))
         examiner = scan_pass.examiner
         found = WorkspaceScan(
             _result(records, project=project, rules=rules, readable=not examiner.unreadable_rules),
