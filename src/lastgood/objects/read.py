@@ -254,6 +254,7 @@ class Packs:
     """The packs of one folder. `Storage` when the folder cannot be read."""
 
     __slots__ = (
+        "_ages",
         "_apart",
         "_folder",
         "_looked",
@@ -269,6 +270,8 @@ class Packs:
     def __init__(self, folder: bytes) -> None:
         self._folder = folder
         self._packs: list[PackFile] | None = None
+        # By their names: the newest first.
+        self._ages: dict[bytes, int] = {}
         self._stamp = _UNSURE
         self._looked = 0
         self._table: dict[bytes, PackFile] = {}
@@ -288,7 +291,7 @@ class Packs:
     def refresh(self) -> None:
         """Look again which packs there are."""
         known = {pack.name: pack for pack in self._packs or ()}
-        found: list[tuple[int, PackFile]] = []
+        found: list[PackFile] = []
         now = time.time_ns()
         try:
             folder = os.stat(self._folder)
@@ -300,15 +303,18 @@ class Packs:
         if self._packs is not None and known.keys() == set(names):
             return
         for name in names:
-            pack = known.pop(name, None) or PackFile(self._folder, name)
-            try:
-                found.append((os.stat(pack.path + _IDX).st_mtime_ns, pack))
-            except OSError:
-                continue
-        found.sort(key=lambda row: (-row[0], row[1].name))
-        self._packs = [pack for _, pack in found]
+            pack = known.pop(name, None)
+            if pack is None:  # one that is known does not change, and there may be thousands
+                pack = PackFile(self._folder, name)
+                try:
+                    self._ages[name] = -os.stat(pack.path + _IDX).st_mtime_ns
+                except OSError:
+                    continue
+            found.append(pack)
+        self._packs = sorted(found, key=lambda pack: (self._ages[pack.name], pack.name))
         for gone in known.values():
             gone.close()
+            del self._ages[gone.name]
         if known:
             self._table.clear()
             self._tabled.clear()
@@ -410,6 +416,7 @@ class Packs:
         for pack in self._packs or ():
             pack.close()
         self._packs = None
+        self._ages.clear()
         self._table.clear()
         self._tabled.clear()
         self._looked = 0
