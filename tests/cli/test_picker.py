@@ -59,7 +59,7 @@ def test_enter_shows_what_would_happen_and_a_yes_does_it(three: Command) -> None
         assert "1 file changed" in terminal.shown[1]
         terminal.type(ENTER)
         terminal.until("Go ahead?")
-        assert any("modified a.txt" in line for line in terminal.shown)
+        assert any("change  a.txt" in line for line in terminal.shown)
         assert text_of(three) == "wrecked\n"
         terminal.type("y\n")
         assert terminal.end() == 0
@@ -280,3 +280,39 @@ def test_without_checkpoints_there_is_nothing_to_pick(lastgood: Command) -> None
     with shown(lastgood, "restore") as terminal:
         assert terminal.end() == 10
         assert any("no checkpoint of this workspace yet" in line for line in terminal.shown)
+
+
+def test_it_begins_where_one_stands_and_marks_it(three: Command) -> None:
+    """T15: after going back, to take the last damage back is as near as ever."""
+    three("restore", "the second", "--yes")
+    (three.project / "a.txt").write_text("wrecked again\n", encoding="utf-8")
+    with shown(three, "restore") as terminal:
+        terminal.until(HELP)
+        (line,) = [line for line in terminal.shown if line.startswith("> ")]
+        assert "the second" in line
+        terminal.type(UP)
+        terminal.until("1 of 3")
+        assert any(line.startswith("@ ") and "the second" in line for line in terminal.shown)
+        terminal.type(DOWN + ENTER)
+        terminal.until("Go ahead?")
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    assert text_of(three) == "2\n"
+
+
+def test_ctrl_w_takes_the_last_word_back(three: Command) -> None:
+    with shown(three, "restore") as terminal:
+        terminal.until(HELP)
+        terminal.type("second nosuch")
+        terminal.until("nothing fits")
+        terminal.type("\x17")
+        terminal.until("1 of 1")
+        assert any("the second" in line for line in terminal.shown)
+
+
+@pytest.mark.parametrize("columns", [40, 25])
+def test_how_to_leave_is_told_however_narrow_it_is(three: Command, columns: int) -> None:
+    with shown(three, "restore", columns=columns) as terminal:
+        terminal.until("Enter looks, Esc leaves")
+        terminal.type(ESCAPE)
+        terminal.until("nothing was changed")

@@ -13,7 +13,7 @@ import termios
 import time
 from codecs import getincrementaldecoder
 
-from lastgood.cli.wording import ago, count, moment, padded, shortened, title
+from lastgood.cli.wording import brief_moment, count, moment, padded, shortened, title
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
@@ -37,7 +37,14 @@ _ALL = 10**9
 _ESCAPE_WAIT = 0.05
 # How often is looked whether the window has another size, in seconds.
 _SIZE_WAIT = 0.2
-_AGE, _CHANGES, _NARROW = 15, 16, 60
+_MADE, _CHANGES, _NARROW = 12, 16, 60
+# The longest that fits is shown.
+_HELP = (
+    "arrows move, typing filters, Enter shows what would happen, Esc leaves",
+    "arrows move, Enter looks, Esc leaves",
+    "Enter looks, Esc leaves",
+    "Esc leaves",
+)
 _KEYS = {
     b"[A": "up",
     b"OA": "up",
@@ -61,6 +68,7 @@ _CONTROLS = {
     b"\x10": "up",
     b"\x0e": "down",
     b"\x15": "clear",
+    b"\x17": "erase-word",
     b"\x04": "leave",
     b"\x03": "interrupt",
     b"\x1a": "suspend",
@@ -99,6 +107,7 @@ class Picking:
         self._top = 0
         self.typed = ""
         self._fill(_PAGE)
+        self._at = at
         self._cursor = next((number for number, one in enumerate(self._fitting) if one.id == at), 0)
 
     @property
@@ -113,6 +122,8 @@ class Picking:
             self._move(moves[key])
         elif key == "erase":
             self._type(self.typed[:-1])
+        elif key == "erase-word":
+            self._type(self.typed.rstrip().rpartition(" ")[0])
         elif key == "clear":
             self._type("")
         elif len(key) == 1 and key.isprintable():
@@ -127,16 +138,15 @@ class Picking:
         width = max(8, columns - 1)
         lines = [shortened(f"{question} {printable(self.typed).strip()}", width)]
         for number, one in enumerate(shown, self._top):
-            text = shortened(("> " if number == self._cursor else "  ") + _row(one, now, width - 2), width)
+            mark = ">" if number == self._cursor else "@" if one.id == self._at else " "
+            text = shortened(f"{mark} {_row(one, now, width - 2)}", width)
             chosen = colour and number == self._cursor
             lines.append(f"\x1b[7m{text}\x1b[0m" if chosen else text)
         if not shown:
-            lines.append("  nothing fits")
+            lines.append(shortened("  nothing fits; by file: lastgood log PATH", width))
         lines += [""] * (room + 1 - len(lines))
         lines.append(shortened(self._position(), width))
-        lines.append(
-            shortened("arrows move, typing filters, Enter shows what would happen, Esc leaves", width)
-        )
+        lines.append(shortened(next((one for one in _HELP if len(one) <= width), _HELP[-1]), width))
         return lines[: max(1, rows)]
 
     def _position(self) -> str:
@@ -177,15 +187,15 @@ def _fits(checkpoint: Checkpoint, words: Sequence[str]) -> bool:
 
 
 def _row(checkpoint: Checkpoint, now: int, width: int) -> str:
-    """Return a checkpoint's age, what it is called, and how many files it changed."""
+    """Return when a checkpoint was made, what it is called, and how many files it changed."""
     changes = checkpoint.manifest.changes
     changed = count(changes.added + changes.modified + changes.deleted, "file") + " changed"
-    age = padded(ago(checkpoint.manifest.created_at, now=now), _AGE)
+    made = padded(brief_moment(checkpoint.manifest.created_at, now=now), _MADE)
     if width < _NARROW:
-        return f"{age} {title(checkpoint)}"
-    room = width - _AGE - _CHANGES - len(checkpoint.short_id) - 6
+        return f"{made} {title(checkpoint)}"
+    room = width - _MADE - _CHANGES - len(checkpoint.short_id) - 6
     label = padded(shortened(title(checkpoint), room), room)
-    return f"{age}  {label}  {changed:>{_CHANGES}}  {checkpoint.short_id}"
+    return f"{made}  {label}  {changed:>{_CHANGES}}  {checkpoint.short_id}"
 
 
 class Screen:

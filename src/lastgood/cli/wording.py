@@ -270,10 +270,10 @@ def table(
             least = [min(room, widths[one]) if one in flexible else widths[one] for one in shown]
             if _whole(least) > limit and column in shown:
                 shown.remove(column)
-        for column in flexible:
+        for column, least_wide in (*((one, _LEAST) for one in flexible), *((one, 1) for one in flexible)):
             over = _whole([widths[one] for one in shown]) - limit
             if over > 0 and column in shown:
-                widths[column] = max(min(_LEAST, widths[column]), widths[column] - over)
+                widths[column] = max(min(least_wide, widths[column]), widths[column] - over)
     lines = []
     for number, row in enumerate(rows):
         cells = [padded(shortened(row[column], widths[column]), widths[column]) for column in shown]

@@ -58,7 +58,10 @@ def restore_verb(call: Call, console: Console) -> int:
         if ref is None:  # who picks is shown what would happen, whatever was said before
             options = {name: given for name, given in call.options.items() if name != "yes"}
             call = call.replace(options=options)
-        target = _picked(call, console, workspace) if ref is None else looked_up(ref, call, workspace)
+        if ref is None:
+            target = _picked(call, console, workspace, at=workspace.stands_at())
+        else:
+            target = looked_up(ref, call, workspace)
         if target is None:
             console.warn("nothing was changed")
             return DECLINED
