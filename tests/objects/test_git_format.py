@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -150,6 +152,72 @@ def test_much_content_is_compressed_beside_and_comes_back(
     entries = store.open().directory(store.engine.contents(commit).workspace)
     assert {entry.name: store.engine.read_blob(entry.oid) for entry in entries} == files
     store.judge()
+
+
+def second_process() -> int:
+    """Return the only child of this process."""
+    (child,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return int(child)
+
+
+@pytest.mark.parametrize("then", [[signal.SIGKILL], [signal.SIGSTOP]], ids=["killed", "stopped"])
+def test_what_a_second_process_fails_to_compress_is_compressed_here(
+    store: Store, then: list[signal.Signals]
+) -> None:
+    """Invariant 1. It owes several batches when it ends, or falls silent."""
+    contents = [random.Random(number).randbytes(100_000) for number in range(80)]
+    writer = store.engine.writer()
+    oids = [writer.blob(content) for content in contents[:45]]
+    child = second_process()
+    os.kill(child, signal.SIGSTOP)
+    oids += [writer.blob(content) for content in contents[45:]]
+    for sign in then:
+        os.kill(child, sign)
+    writer.publish()
+    fresh = store.open()
+    assert [fresh.read_blob(oid) for oid in oids] == contents
+    assert not Path(f"/proc/{child}").exists()
+    store.judge()
+
+
+def test_contents_of_any_size_go_to_a_second_process_or_not(store: Store) -> None:
+    """Also those that no slot takes, and those that grow when they are compressed."""
+    chance = random.Random(5)
+    sizes = [5 << 20, 1, 0, 6 << 20, 300_000, *[1] * 3000, (5 << 20) - 64, (5 << 20) - 70, 4 << 20]
+    contents = [chance.randbytes(size) + b"%d" % number for number, size in enumerate(sizes)]
+    writer = store.engine.writer()
+    oids = [writer.blob(content) for content in contents]
+    writer.publish()
+    fresh = store.open()
+    assert [fresh.read_blob(oid) for oid in oids] == contents
+    store.judge()
+
+
+@pytest.mark.parametrize("ending", ["publish", "abandon", "detach"])
+def test_a_second_process_ends_with_the_writing(store: Store, ending: str) -> None:
+    writer = store.engine.writer()
+    for number in range(45):
+        writer.blob(random.Random(number).randbytes(100_000))
+    child = second_process()
+    getattr(writer, ending)()
+    assert not Path(f"/proc/{child}").exists()
+
+
+def test_a_program_with_threads_is_not_forked_to_compress(store: Store) -> None:
+    """Decision 022."""
+    waiting = Event()
+    thread = Thread(target=waiting.wait)
+    thread.start()
+    try:
+        writer = store.engine.writer()
+        contents = [random.Random(number).randbytes(100_000) for number in range(60)]
+        oids = [writer.blob(content) for content in contents]
+        assert Path(f"/proc/self/task/{os.getpid()}/children").read_text() == ""
+        writer.publish()
+    finally:
+        waiting.set()
+        thread.join()
+    assert [store.open().read_blob(oid) for oid in oids] == contents
 
 
 def test_contents_of_every_size_come_back_and_git_accepts_them(store: Store) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zlib
-from _thread import allocate_lock, start_new_thread
 
 from lastgood.errors import Internal, Invalid, Storage
 from lastgood.model.tree import TreeId
@@ -31,19 +30,16 @@ from lastgood.objects.repository import COPY_BYTES, storage, sync_directory
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from queue import SimpleQueue
 
     from lastgood.model.tree import Entry
     from lastgood.objects import Hasher
     from lastgood.objects.borrow import BlobImport
+    from lastgood.objects.deflate_process import DeflateProcess, Job
     from lastgood.objects.read import Packs
     from lastgood.objects.repository import Layout
 
-    # (kind, object id, content)
-    Job = tuple[int, bytes, bytes]
 
-
-# --- Compresses what goes into a pack: at once while there is little, beside the reader when there is much
+# --- Compresses what goes into a pack: at once while there is little, in a second process when there is much
 # ---
 
 LEVEL = 1
@@ -51,12 +47,11 @@ LEVEL = 1
 # bytes longer at most (measured from 0 to 200,000 bytes).
 _LEAST_BITS = 9
 _TABLE_BITS = 6
-# From here on a second thread pays for itself, and so does importing the faster library.
-_THREAD_BYTES = 4 << 20
+# From here on a second process pays for itself, and so does importing the faster library.
+_PROCESS_BYTES = 4 << 20
 _FASTER_BYTES = 1 << 20
-# The other thread is handed this much at a time, and owes at most this much.
+# The other process is handed this much at a time.
 _BATCH_BYTES = 256 << 10
-_OWED_BYTES = 8 << 20
 
 
 def _plain(content: bytes) -> bytes:
@@ -79,20 +74,9 @@ def _fastest() -> Callable[[bytes], bytes]:
 
 
 class Deflater:
-    """Turns contents into entries of a draft. Used by one thread, may employ a second one."""
+    """Turns contents into entries of a draft. Used by one thread, may employ a second process."""
 
-    __slots__ = (
-        "_batch",
-        "_batched",
-        "_compress",
-        "_done",
-        "_draft",
-        "_failure",
-        "_lock",
-        "_owed",
-        "_queue",
-        "_total",
-    )
+    __slots__ = ("_batch", "_batched", "_compress", "_draft", "_second", "_total")
 
     def __init__(self, draft: PackDraft) -> None:
         self._draft = draft
@@ -100,42 +84,36 @@ class Deflater:
         self._total = 0
         self._batch: list[Job] = []
         self._batched = 0
-        self._owed = 0
-        self._lock = allocate_lock()
-        self._queue: SimpleQueue[tuple[list[Job], int] | None] | None = None
-        self._done = allocate_lock()
-        self._failure: BaseException | None = None
+        self._second: DeflateProcess | None = None
 
     def add(self, kind: int, oid: bytes, content: bytes) -> None:
         """Compress an object into the draft, now or soon; OSError of this one or an earlier one."""
-        size = len(content)
-        if self._queue is None:
-            raw = entry_header(kind, size) + self._compress(content)
-            self._draft.append([(oid, zlib.crc32(raw), raw)])
-            self._grow(size)
+        if self._second is None:
+            self._work([(kind, oid, content)])
+            self._grow(len(content))
             return
         self._batch.append((kind, oid, content))
-        self._batched += size
+        self._batched += len(content)
         if self._batched >= _BATCH_BYTES:
-            self._hand_over()
+            self._hand_over(self._second)
 
     def drain(self) -> None:
         """Wait until all is in the draft; OSError if something is not."""
-        if self._queue is None:
+        if self._second is None:
             return
         self._work(self._batch)
+        for made in self._second.settle():
+            self._draft.append(made)
+        self._work(self._second.left())
         self.stop()
-        self._raise_failure()
 
     def stop(self) -> None:
-        """End the second thread, and forget what it was not handed yet."""
+        """End the second process, and forget what is not in the draft yet."""
         self._batch = []
         self._batched = 0
-        if self._queue is not None:
-            self._queue.put(None)
-            self._done.acquire()
-            self._done.release()
-            self._queue = None
+        if self._second is not None:
+            second, self._second = self._second, None
+            second.end()
             self._total = 0
 
     def _grow(self, size: int) -> None:
@@ -143,56 +121,29 @@ class Deflater:
         self._total = before + size
         if before < _FASTER_BYTES <= self._total:
             self._compress = _fastest()
-        if self._total < _THREAD_BYTES:
-            return
-        from _queue import SimpleQueue
+        if before < _PROCESS_BYTES <= self._total:
+            from lastgood.objects.deflate_process import begin
 
-        self._queue = SimpleQueue()
-        self._done.acquire()
-        start_new_thread(self._serve, (self._queue,))
+            self._second = begin(self._entry)
 
-    def _hand_over(self) -> None:
-        self._raise_failure()
-        batch, size = self._batch, self._batched
-        self._batch = []
-        self._batched = 0
-        if self._owed > _OWED_BYTES or self._queue is None:
-            self._work(batch)
-            return
-        with self._lock:
-            self._owed += size
-        self._queue.put((batch, size))
-
-    def _work(self, batch: list[Job]) -> None:
-        made = []
-        for kind, oid, content in batch:
-            raw = entry_header(kind, len(content)) + self._compress(content)
-            made.append((oid, zlib.crc32(raw), raw))
-        with self._lock:
+    def _hand_over(self, second: DeflateProcess) -> None:
+        batch, self._batch, self._batched = self._batch, [], 0
+        for made in second.ready():
             self._draft.append(made)
+        if not second.offer(batch):
+            self._work(batch)
 
-    def _serve(self, queue: SimpleQueue[tuple[list[Job], int] | None]) -> None:
-        failure: BaseException | None = Internal("compressing stopped short", hint="report this")
-        try:
-            while (job := queue.get()) is not None:
-                self._work(job[0])
-                with self._lock:
-                    self._owed -= job[1]
-            failure = None
-        except (OSError, MemoryError, zlib.error) as error:
-            failure = error
-        finally:
-            self._failure = failure
-            self._done.release()
+    def _work(self, batch: Iterable[Job]) -> None:
+        self._draft.append([(oid, *self._entry(kind, content)) for kind, oid, content in batch])
 
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+    def _entry(self, kind: int, content: bytes) -> tuple[int, bytes]:
+        raw = entry_header(kind, len(content)) + self._compress(content)
+        return zlib.crc32(raw), raw
 
 
 # --- Writes a checkpoint as one new pack; nothing is visible before `GitWriter.publish` ---
 
-# Up to here a file is read whole; its compression can then go to the second thread.
+# Up to here a file is read whole; its compression can then go to the second process.
 _WHOLE_BYTES = 4 << 20
 
 
