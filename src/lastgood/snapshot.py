@@ -347,11 +347,20 @@ class WorkspaceSnapshot:
         equal = None
         if facts is not None and not beside:
             equal = self._equal(facts.newest) or self._equal(self._latest(facts))
-        if equal is not None:
+        if equal is not None and self._holds(equal, lists):
             self.record_unchanged()
             return equal.id
         draft = Draft(kind="guard", message=f"before {before}", actor=Actor(type="lastgood"))
         return self.keep(saving, draft, lists=beside).checkpoint.id
+
+    def _holds(self, checkpoint: Checkpoint, lists: Mapping[str, LongList[Any]]) -> bool:
+        """Tell whether a checkpoint has some lists of progress as what is stored.
+
+        One that an earlier release made has them in its record alone.
+        """
+        own = {items.oid for items in lists_in_parts(checkpoint.manifest.progress).values()}
+        wanted = {items.oid for items in lists.values()}
+        return wanted <= own and not self.context.engine.missing(wanted)
 
     def _latest(self, facts: LatestFacts) -> CheckpointFacts | None:
         """Return where the workspace stands if nothing but guards came after it.

@@ -12,7 +12,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Any, Self
@@ -223,8 +223,7 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         context = self.context
         progress = in_parts(holdings.standing.progress)
         kept = {**lists_in_parts(progress), **holdings.lists}
-        known = _known_parts(context) if kept else set()
-        stored = [items.store(writer, known=known) for items in kept.values()]
+        parts = _StoredParts(context, writer=writer, lists=kept.values())
         self._bounded(writer.stored_bytes)
         # Else each attempt on a full disk would leave a pack that no row names.
         self.catalogue.demand_room(beside=min(writer.stored_bytes, _UNWRITTEN_BYTES))
@@ -250,9 +249,10 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             progress={name: items.oid for name, items in kept.items()},
         )
         writer.publish(durable=context.settings.durability == "full")
-        known.update(*stored)
         self._introduce()
-        return self.catalogue.add(manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned)
+        made = self.catalogue.add(manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned)
+        parts.remember(made.id)
+        return made
 
     def _metrics(self, draft: Draft, holdings: Holdings, *, started: float, stored: int) -> Metrics:
         """Return what the moment cost and how the session stands (rule P4)."""
@@ -378,11 +378,26 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             )
 
 
-def _known_parts(context: Context) -> set[bytes]:
-    """Return which parts of long lists need not be looked for: nothing was freed since they were stored."""
-    from lastgood.model.long_list import stored_in
+class _StoredParts:
+    """The parts of some long lists, stored: those that are known to be need not be looked for."""
 
-    return stored_in(context.catalogue.generation())
+    def __init__(self, context: Context, *, writer: ObjectWriter, lists: Collection[LongList[Any]]) -> None:
+        self._generation: str | None = None
+        self._oids: frozenset[bytes] = frozenset()
+        if not lists:
+            return
+        from lastgood.model.long_list import stored_in
+
+        self._generation = context.catalogue.generation()
+        known = stored_in(self._generation, has=context.catalogue.has)
+        self._oids = known.union(*[items.store(writer, known=known) for items in lists])
+
+    def remember(self, checkpoint: str) -> None:
+        """Spare the next save the looking, now that a checkpoint has them."""
+        if self._generation is not None:
+            from lastgood.model.long_list import remember_stored
+
+            remember_stored(self._generation, checkpoint, oids=self._oids)
 
 
 class RestoreTransaction(SaveTransaction):

@@ -15,7 +15,7 @@ import pytest
 import lastgood
 from lastgood.catalogue import rows
 from lastgood.errors import Damaged
-from lastgood.model import long_list
+from lastgood.model import long_list, session
 from lastgood.model.checkpoint import Checkpoint, Manifest, decode
 from lastgood.model.session import Features, Progress, Task, in_parts, lists_in_parts
 from lastgood.workspace import Workspace
@@ -156,6 +156,58 @@ def test_many_tasks_come_back_with_a_restore_and_go_with_its_undo(workspace: Wor
     long_list.forget()
     workspace.undo()
     assert workspace.progress() == later
+
+
+def test_an_older_checkpoint_that_has_its_tasks_in_its_record_alone_is_no_guard(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T8, S10: an undo needs them as what is stored."""
+    empty = workspace.save("none").checkpoint
+    with monkeypatch.context() as older:
+        older.setattr(session, "SHORT", MANY)
+        told(workspace)
+        whole = workspace.save("all").checkpoint
+    workspace.task_skip("more")
+    workspace.restore(whole.id)
+    wanted = workspace.progress()
+    workspace.restore(empty.id)
+    long_list.forget()
+
+    workspace.undo()
+
+    assert not lists_in_parts(whole.manifest.progress)
+    assert workspace.progress() == wanted
+
+
+def test_a_copy_of_a_store_is_given_what_was_stored_in_another_copy(tmp_path: Path) -> None:
+    """P8a: both have the same generation."""
+    (tmp_path / "project").mkdir()
+    with lastgood.open(tmp_path / "project", store=tmp_path / "store", maintenance="off") as first:
+        first.save("none")
+    for name in ("one", "other"):
+        shutil.copytree(tmp_path / "store", tmp_path / name)
+        with lastgood.open(tmp_path / "project", store=tmp_path / name, maintenance="off") as workspace:
+            told(workspace)
+            workspace.save("all")
+            assert workspace.verify().ok
+
+
+def test_an_older_copy_put_in_the_place_of_a_store_is_given_what_it_lacks(tmp_path: Path) -> None:
+    """P8a: what was stored since is not in it."""
+    store, old = tmp_path / "store", tmp_path / "old"
+    (tmp_path / "project").mkdir()
+    with lastgood.open(tmp_path / "project", store=store, maintenance="off") as workspace:
+        told(workspace, features=40)
+        workspace.save("some")
+        shutil.copytree(store, old)
+        told(workspace, tasks=MANY + 1, features=40)
+        workspace.save("more")
+    shutil.rmtree(store)
+    old.rename(store)
+    with lastgood.open(tmp_path / "project", store=store, maintenance="off") as workspace:
+        told(workspace, tasks=MANY + 1, features=40)
+        workspace.save("more")
+        assert workspace.verify().ok
 
 
 def test_many_tasks_arrive_in_another_store(workspace: Workspace, tmp_path: Path) -> None:

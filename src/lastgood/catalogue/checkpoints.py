@@ -284,6 +284,10 @@ class CatalogueReader:
         own = rows.MESSAGE_FUNCTIONS if query.message is not None or query.name is not None else {}
         return self._checkpoints(self._all(statement, wanted, functions=own), brief=query.brief)
 
+    def has(self, checkpoint: str) -> bool:
+        """Tell whether there is a checkpoint with exactly this id, deleted or not."""
+        return self._one(_KNOWN, (checkpoint,)) is not None
+
     def get(self, checkpoint: str) -> Checkpoint | None:
         """Return the checkpoint with exactly this id, deleted or not."""
         row = self._one(f"{_SELECT} WHERE id = ?", (checkpoint,))

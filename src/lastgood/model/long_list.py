@@ -60,8 +60,10 @@ _known_lists: dict[bytes, tuple[_Folder, ...]] = {}
 # Where items were found, by the list and their key, or that they are nowhere.
 _MOST_PLACES = 256
 _known_places: dict[tuple[bytes, str], int | None] = {}
-# What was stored is not looked for again, in the store of one generation.
-_stored: dict[str, set[bytes]] = {}
+# What was stored is not looked for again in the store of one generation, so long as that has the checkpoint
+# that was made last with it: a copy of a store, or an older one put in its place, has the same generation.
+_stored: dict[str, tuple[str, frozenset[bytes]]] = {}
+_NOTHING: frozenset[bytes] = frozenset()
 
 _WHAT = "a list in parts"
 _HINT = "run: lastgood verify --repair"
@@ -407,16 +409,19 @@ def forget() -> None:
     _stored.clear()
 
 
-def stored_in(generation: str) -> set[bytes]:
-    """Return what is known to be stored, for the caller to add to: what was published.
+def stored_in(generation: str, *, has: Callable[[str], bool]) -> frozenset[bytes]:
+    """Return what is known to be stored in a store, which ``has`` a checkpoint or not.
 
     ``generation`` changes whenever something stored may have been freed, or was found to be lost.
     """
-    known = _stored.get(generation)
-    if known is None or len(known) >= _MOST_PARTS:
-        _stored.clear()
-        known = _stored[generation] = set()
-    return known
+    checkpoint, known = _stored.get(generation, ("", _NOTHING))
+    return known if 0 < len(known) < _MOST_PARTS and has(checkpoint) else _NOTHING
+
+
+def remember_stored(generation: str, checkpoint: str, *, oids: frozenset[bytes]) -> None:
+    """Remember what is stored together with a checkpoint that was just made."""
+    _stored.clear()
+    _stored[generation] = (checkpoint, oids)
 
 
 def _part(kind: ListKind[Item], items: tuple[Item, ...]) -> Part:
