@@ -63,7 +63,9 @@ def _legend() -> list[str]:
 
 
 def _line(row: Row, y: float) -> list[str]:
-    parts = [f'<text x="{_TEXT - 10}" y="{y + 4}" text-anchor="end">{escape(row.work)}</text>']
+    parts = [
+        f'<text x="{_TEXT - 10}" y="{y + 4}" text-anchor="end">{escape(row.work.replace("`", ""))}</text>'
+    ]
     target = _place(float(row.target.split()[1]))
     parts.append(f'<path d="M{target} {y - 8}v16" stroke="#cc0000" stroke-width="2"/>')
     if row.spread:
