@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -72,14 +73,30 @@ def alone(command: Command, *words: str, cwd: Path | None = None, **env: str) ->
     return done
 
 
+@contextmanager
+def answering(command: Command, *, rest: str = "1h") -> Iterator[Watcher]:
+    """Have a resident that answers; none is left behind, whether it came to answer or not."""
+    started = Watcher(command, rest=rest)
+    try:
+        started.greets()
+        yield started
+    finally:
+        if started.process.poll() is None:
+            started.process.send_signal(signal.SIGCONT)
+            started.end(signal.SIGKILL)
+
+
 @pytest.fixture
 def resident(kept: Command) -> Iterator[Watcher]:
-    started = Watcher(kept, rest="1h")
-    started.greets()
-    yield started
-    if started.process.poll() is None:
-        started.process.send_signal(signal.SIGCONT)
-        started.end(signal.SIGKILL)
+    with answering(kept) as started:
+        yield started
+
+
+def test_it_answers_in_a_store_that_its_first_checkpoint_makes(lastgood: Command) -> None:
+    (lastgood.project / "a.txt").write_text("first\n")
+    assert not lastgood.store.exists()
+    with answering(lastgood):
+        assert called(lastgood, "status").served
 
 
 @pytest.mark.parametrize(
@@ -227,10 +244,9 @@ def test_its_socket_is_for_one_user_and_a_dead_ones_is_replaced(kept: Command, r
     assert place.is_socket()
     done = called(kept, "save", "none lives")
     assert (done.served, done.code) == (False, 0)
-    again = Watcher(kept)
-    again.greets()
-    assert called(kept, "status").served
-    assert again.end()[0] == 0
+    with answering(kept, rest="100ms") as again:
+        assert called(kept, "status").served
+        assert again.end()[0] == 0
     assert not place.exists()
 
 
@@ -316,10 +332,6 @@ def test_whatever_is_done_to_files_it_saves_what_is_there(tmp_path: Path, steps:
     command = Command(root, folder / "store")
     command.environment = {name: value for name, value in os.environ.items() if name != "LASTGOOD_STORE"}
     command.environment |= {"LASTGOOD_STORE": str(folder / "store"), "LASTGOOD_MAINTENANCE": "off"}
-    watcher = Watcher(command, rest="1h")
-    watcher.greets()
-    looking = lastgood.open(root, store=folder / "looking", maintenance="off", allow_root=True)
-    knowing = lastgood.open(root, store=folder / "store", maintenance="off", allow_root=True)
 
     def save() -> None:
         status = asked(command, "status", "--json")
@@ -337,15 +349,18 @@ def test_whatever_is_done_to_files_it_saves_what_is_there(tmp_path: Path, steps:
         if drift is not None:
             assert drift == {"added": 0, "modified": 0, "deleted": 0} | made.changes.as_dict()
 
-    try:
+    with ExitStack() as opened:
+        opened.enter_context(answering(command))
+        looking, knowing = (
+            opened.enter_context(
+                closing(lastgood.open(root, store=folder / name, maintenance="off", allow_root=True))
+            )
+            for name in ("looking", "store")
+        )
         for number, step in enumerate(steps):
             take(step, number, root=root, outside=outside, save=save)
         save()
         save()
-    finally:
-        for one in (looking, knowing):
-            one.close()
-        watcher.end(signal.SIGKILL)
 
 
 def asked(command: Command, *words: str) -> bytes:
@@ -362,24 +377,27 @@ def asked(command: Command, *words: str) -> bytes:
     return done.stdout
 
 
+def _saving(command: Command, number: int) -> subprocess.Popen[str]:
+    (command.project / "a.txt").write_text(f"{number}\n")
+    (command.project / "large").write_bytes(os.urandom(1 << 20))
+    return subprocess.Popen(
+        [sys.executable, COMMAND, "save", f"message {number}", "--quiet"],
+        cwd=command.project,
+        env=command.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 @pytest.mark.chance("when the resident is killed")
 def test_one_that_is_killed_at_any_moment_is_noticed_by_no_caller(kept: Command) -> None:
     drawn = random.Random(os.urandom(8))
     for number in range(200 if TORTURE else 6):
-        watcher = Watcher(kept)
-        watcher.greets()
-        (kept.project / "a.txt").write_text(f"{number}\n")
-        (kept.project / "large").write_bytes(os.urandom(1 << 20))
-        asking = subprocess.Popen(
-            [sys.executable, COMMAND, "save", f"message {number}", "--quiet"],
-            cwd=kept.project,
-            env=kept.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        time.sleep(drawn.uniform(0, 0.12))
-        watcher.end(signal.SIGKILL)
+        with answering(kept, rest="100ms") as watcher:
+            asking = _saving(kept, number)
+            time.sleep(drawn.uniform(0, 0.12))
+            watcher.end(signal.SIGKILL)
         out, err = asking.communicate(timeout=PATIENCE)
         assert (asking.returncode, err) == (0, "")
         (made,) = _named(kept, f"message {number}")
