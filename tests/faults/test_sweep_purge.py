@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from faults.injector import Blow, Injector, Trial
 from faults.scenes import assert_answered, assert_collected, listed, opened
 from faults.stage import Stage, fill
 from faults.sweep import STOPPED, sweep
+from lastgood.errors import Storage
 from lastgood.workspace import Workspace
 from tools.command import module
 
@@ -32,9 +38,9 @@ def _others(workspace: Workspace, ref: str) -> dict[bytes, bytes]:
     return {path: workspace.read(ref, path) for path in files}
 
 
-def _lose_catalogue(stage: Stage) -> None:
+def _lose_catalogue(stage: Stage, *, files: str = "catalogue.sqlite3*") -> None:
     """Have the list of checkpoints be rebuilt from its backup and what is stored."""
-    for path in stage.store.glob("catalogue.sqlite3*"):
+    for path in stage.store.glob(files):
         path.unlink()
     repaired = module(stage.workspace, stage.store, "verify", "--repair", "--allow-root")
     assert repaired.returncode == 0, repaired.stdout + repaired.stderr
@@ -72,3 +78,74 @@ def test_a_purge_stopped_at_any_call_leaves_every_checkpoint_readable_and_ends_w
         assert_collected(stage, where)
 
     sweep(injector, stage, "purge", {"path": "key"}, blow=blow, check=check, points=16)
+
+
+def _failing(hits: Callable[[int], bool]) -> Callable[..., None]:
+    """Return an `os.unlink` to which the disk refuses some of the packs that are to go, by their order."""
+    unlink, met = os.unlink, 0
+
+    def failing(path: str | bytes, **options: int) -> None:
+        nonlocal met
+        if os.fsencode(path).endswith(b".pack") and b"/objects/pack/" in os.fsencode(path):
+            met += 1
+            if hits(met):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+        unlink(path, **options)
+
+    return failing
+
+
+def _packs(stage: Stage) -> set[Path]:
+    folder = stage.store / "objects.git" / "objects" / "pack"
+    return {path for path in folder.iterdir() if path.suffix in {".pack", ".idx", ".removed"}}
+
+
+def _assert_purged(stage: Stage) -> None:
+    """Every pack is one that readers see, and none of them has the keys."""
+    stems = {path.with_suffix("") for path in _packs(stage)}
+    assert _packs(stage) == {stem.with_suffix(suffix) for stem in stems for suffix in (".pack", ".idx")}
+    with opened(stage) as workspace:
+        assert workspace.plan_purge("key").again
+        report = workspace.verify(deep=True)
+        assert report.ok, report
+        assert report.unreferenced_bytes == 0
+        for number in range(5):
+            assert b"key" not in {one.path for one in workspace.entries(f"n{number}")}
+
+
+@pytest.mark.parametrize("files", ["catalogue.sqlite3*", "catalogue.*"], ids=["catalogue", "backups-too"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_pack_that_the_disk_keeps_once_is_gone_when_a_purge_says_so(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, number: int, files: str
+) -> None:
+    """S5: nor do its commits come back with the catalogue, without what the other packs held."""
+    stage.prepare(_five)
+    stage.reset("template")
+    with opened(stage) as workspace, monkeypatch.context() as failing:
+        failing.setattr(os, "unlink", _failing(lambda met: met == number))
+        workspace.purge("key")
+    _assert_purged(stage)
+    _lose_catalogue(stage, files=files)
+    _assert_purged(stage)
+
+
+@pytest.mark.parametrize("kept", [{1}, {2}, {3}, {1, 2, 3}], ids=["first", "second", "third", "all"])
+def test_a_purge_that_cannot_remove_a_pack_fails_and_leaves_nothing_that_comes_back(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, kept: set[int]
+) -> None:
+    """S5: not by a repair, nor with the catalogue and its backups lost; called again it ends."""
+    stage.prepare(_five)
+    stage.reset("template")
+    with opened(stage) as workspace, monkeypatch.context() as failing:
+        # The second time is that of the sweep's end, which meets what is left alone.
+        failing.setattr(os, "unlink", _failing(lambda met: met in kept or met > 3))
+        with pytest.raises(Storage):
+            workspace.purge("key")
+    assert any(path.suffix == ".removed" for path in _packs(stage))
+    _lose_catalogue(stage, files="catalogue.*")
+    with opened(stage) as workspace:
+        assert workspace.verify().ok
+        assert [len(workspace.list()), workspace.plan_purge("key").again] == [5, True]
+        workspace.maintain()
+        workspace.purge("key")
+    _assert_purged(stage)

@@ -8,7 +8,8 @@ import random
 import resource
 import zlib
 from _struct import pack as pack_numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha1
 from pathlib import Path
 
@@ -270,6 +271,65 @@ def test_what_a_damaged_pack_lost_is_taken_out_of_a_sound_copy_that_was_set_asid
 
     assert reads_true(store, contents) == set()
     assert list(store.open().check()) == []
+
+
+@contextmanager
+def keeping_packs() -> Iterator[None]:
+    """Have the disk refuse to delete any pack."""
+    unlink = os.unlink
+
+    def refusing(path: str | bytes, **options: int) -> None:
+        if os.fsencode(path).endswith(b".pack"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        unlink(path, **options)
+
+    with pytest.MonkeyPatch.context() as failing:
+        failing.setattr(os, "unlink", refusing)
+        yield
+
+
+def marks(store: Store) -> list[Path]:
+    return sorted(store.packs.glob("*.removed"))
+
+
+def test_what_the_disk_kept_of_joined_packs_is_no_fault_and_goes_with_the_next_sweep(store: Store) -> None:
+    contents = fill(store)
+    with keeping_packs():
+        assert store.engine.consolidate()
+    assert marks(store)
+    engine = store.open()
+    engine.collect_leftovers()
+    assert engine.repair() == []
+    assert list(engine.check()) == []
+    assert (engine.packs(), reads_true(store, contents)) == (1, set())
+    assert engine.unreached_bytes(list(engine.commits())) > 0
+    assert engine.sweep(list(engine.commits())) > 0
+    assert engine.unreached_bytes(list(engine.commits())) == 0
+    assert [marks(store), len(store.pack_files()), reads_true(store, contents)] == [[], 1, set()]
+    store.judge()
+
+
+def test_what_the_disk_kept_of_joined_packs_makes_good_for_the_new_one(store: Store) -> None:
+    """K4: nothing that can be read is given up."""
+    contents = fill(store)
+    commits = list(store.engine.commits())
+    before = set(store.pack_files())
+    with keeping_packs():
+        assert store.engine.consolidate()
+    (joined,) = set(store.pack_files()) - before
+    zero(joined)
+    assert store.open().repair(wanted=commits)
+    assert reads_true(store, contents) == set()
+    assert list(store.open().check()) == []
+
+
+def test_a_mark_beside_a_pack_that_was_published_anew_takes_nothing_away(store: Store) -> None:
+    contents = fill(store)
+    for path in store.pack_files():
+        path.with_suffix(".removed").write_bytes(b"")
+    assert list(store.open().check()) == []
+    store.open().sweep(list(store.engine.commits()))
+    assert [marks(store), reads_true(store, contents)] == [[], set()]
 
 
 def test_a_pack_never_takes_the_place_of_another(store: Store) -> None:

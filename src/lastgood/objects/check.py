@@ -7,7 +7,7 @@ import os
 
 from lastgood.errors import CROWDED, Damaged
 from lastgood.objects import COMMIT, SUBTREE, commit_id, commit_tree
-from lastgood.objects.consolidate import DERIVED_SUFFIXES, name_below, read_tags
+from lastgood.objects.consolidate import DERIVED_SUFFIXES, REMOVED, name_below, read_tags
 from lastgood.objects.pack import PackFile
 from lastgood.objects.repository import CONFIG, HEAD, set_suspects
 from lastgood.objects.scan import entry_crc, pack_checksum, prove_object, walk_pack
@@ -118,6 +118,7 @@ def _is_checkpoint(reader: GitReader, oid: bytes) -> bool:
 
 # Files that git may put into the folder of packs; none holds anything of its own.
 _GITS_OWN = (*DERIVED_SUFFIXES, b".keep", b".promisor")
+_NO_STRAYS = (*_GITS_OWN, REMOVED)
 _PACK_DIGITS = 40
 
 
@@ -216,18 +217,25 @@ def _is_tag_of(reader: GitReader, commit: bytes, name: bytes) -> bool:
 
 
 def pack_names(layout: Layout) -> tuple[list[bytes], list[bytes]]:
-    """Return the names of packs, whole or not, and of files that do not belong beside them."""
+    """Return the names of packs, whole or not, and of files that do not belong beside them.
+
+    Packs that were to be removed are neither: what is left of one waits for a sweep (`removed_packs`).
+    """
     names: set[bytes] = set()
     extra = []
     try:
         found = sorted(os.listdir(layout.packs))
     except FileNotFoundError:
         return [], []
+    present = frozenset(found)
     for file in found:
         stem, suffix = os.path.splitext(file)
-        if suffix in {b".pack", b".idx"} and stem.startswith(b"pack-") and len(stem) == 5 + _PACK_DIGITS:
-            names.add(stem)
-        elif suffix not in _GITS_OWN and not file.startswith(b"multi-pack-index"):
+        is_pack = stem.startswith(b"pack-") and len(stem) == 5 + _PACK_DIGITS
+        going = stem + REMOVED in present and stem + b".idx" not in present
+        if is_pack and suffix in {b".pack", b".idx"}:
+            if not going:
+                names.add(stem)
+        elif suffix not in _NO_STRAYS and not file.startswith(b"multi-pack-index"):
             extra.append(file)
     return sorted(names), extra
 

@@ -110,6 +110,8 @@ def _walk(reader: GitReader, top: bytes, names: dict[bytes, bytes], *, kinds: Ma
 
 # What git may have put beside a pack; all of it is derived from the pack.
 DERIVED_SUFFIXES = (b".rev", b".bitmap", b".mtimes")
+# What the index of a pack is called from the moment that the pack is to go.
+REMOVED = b".removed"
 _DERIVED = (b"/objects/pack/multi-pack-index", b"/objects/info/commit-graph", b"/objects/info/packs")
 _NAME_BYTES = 64
 _BLOCK = 512  # what st_blocks counts in
@@ -184,34 +186,84 @@ def _stats(path: bytes) -> Iterator[os.stat_result]:
 def remove_packs(layout: Layout, packs: Sequence[PackFile], *, kept: bytes) -> int:
     """Delete packs whose objects are all in the pack ``kept``, and return their bytes.
 
-    The index goes first: a pack without one is invisible, and `repair` can still bring it back.
+    All indexes become marks first: from then on nobody sees any of these packs, nor takes what is left of
+    one for a publication that was cut short, whatever becomes of its file. `end_removals` tries it again.
     """
     freed = 0
     for derived in _DERIVED:
         unlink_quietly(layout.root + derived)
-    for pack in packs:
-        if pack.name == kept:
-            continue
+    going = [pack for pack in packs if pack.name != kept]
+    for pack in going:
         freed += pack_bytes(layout, pack.name)
-        _unlink_index(layout, pack.path + b".idx")
-        for suffix in (b".pack", *DERIVED_SUFFIXES):
-            unlink_quietly(pack.path + suffix)
-        unlink_quietly(layout.unsynced + b"/" + pack.name)
+        _hide(layout, pack.path)
+    for pack in going:
+        _unlink_derived(layout, pack.name)
+        unlink_quietly(pack.path + b".pack")
     try:
-        sync_directory(layout.packs)
+        _drop_marks(layout, [pack.name for pack in going])
     except OSError as error:
         raise storage(error, doing="removing old packs", at=layout.root) from error
     return freed
 
 
-def _unlink_index(layout: Layout, path: bytes) -> None:
-    """Delete an index, or leave its pack alone: an index without a pack would promise what is gone."""
+def removed_packs(layout: Layout) -> list[bytes]:
+    """Return the names of packs that were to be removed and of which something is left; `Storage`."""
+    # One with an index was published anew since.
+    return [name for name in _marks(layout) if not os.path.lexists(layout.packs + b"/" + name + b".idx")]
+
+
+def _marks(layout: Layout) -> list[bytes]:
     try:
-        os.unlink(path)
+        files = sorted(os.listdir(layout.packs))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise storage(error, doing="reading the object store", at=layout.packs) from error
+    return [file.removesuffix(REMOVED) for file in files if file.endswith(REMOVED)]
+
+
+def end_removals(layout: Layout) -> int:
+    """Delete what is left of packs that were to be removed, and return the bytes; `Storage` where it stays.
+
+    The caller holds the store alone: nobody publishes a pack of the same name meanwhile.
+    """
+    marks, going = _marks(layout), removed_packs(layout)
+    freed = sum(pack_bytes(layout, name) for name in going)
+    try:
+        for name in going:
+            _unlink_derived(layout, name)
+            with suppress(FileNotFoundError):
+                os.unlink(layout.packs + b"/" + name + b".pack")
+        if marks:
+            _drop_marks(layout, marks)
+    except OSError as error:
+        raise storage(error, doing="removing old packs", at=layout.root) from error
+    return freed
+
+
+def _hide(layout: Layout, stem: bytes) -> None:
+    """Make an index a mark, or leave its pack alone: an index without a pack would promise what is gone."""
+    try:
+        os.rename(stem + b".idx", stem + REMOVED)
     except FileNotFoundError:
         return
     except OSError as error:
         raise storage(error, doing="removing old packs", at=layout.root) from error
+
+
+def _unlink_derived(layout: Layout, name: bytes) -> None:
+    for suffix in DERIVED_SUFFIXES:
+        unlink_quietly(layout.packs + b"/" + name + suffix)
+    unlink_quietly(layout.unsynced + b"/" + name)
+
+
+def _drop_marks(layout: Layout, names: Iterable[bytes]) -> None:
+    """Drop the marks of packs that are gone for good, and of those published anew since; OSError."""
+    sync_directory(layout.packs)
+    for name in names:
+        stem = layout.packs + b"/" + name
+        if os.path.lexists(stem + b".idx") or not os.path.lexists(stem + b".pack"):
+            unlink_quietly(stem + REMOVED)
 
 
 # --- Joins packs, with git's deltas, dropping nothing ---

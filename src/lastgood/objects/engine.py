@@ -129,7 +129,7 @@ class GitEngine(GitReader):
         """Return about how many bytes a sweep would free; `Damaged` if that cannot be told."""
         from lastgood.objects.sweep import unreached_bytes
 
-        return unreached_bytes(self, live=live, wounded=wounded)
+        return unreached_bytes(self._layout, reader=self, live=live, wounded=wounded)
 
     def needed_bytes(
         self,

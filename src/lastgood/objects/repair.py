@@ -19,7 +19,7 @@ from lastgood.objects.check import (
     tags_fault,
     top_faults,
 )
-from lastgood.objects.consolidate import encode_tags
+from lastgood.objects.consolidate import encode_tags, removed_packs
 from lastgood.objects.pack import Index, PackFile, encode_index, sync_unsynced
 from lastgood.objects.repository import (
     CONFIG,
@@ -82,14 +82,18 @@ class PackAside(PackFile):
 
 
 def find_missed(
-    folder: bytes, *, reader: GitReader, commits: Iterable[bytes], sound: Collection[bytes]
+    packs: Iterable[PackAside],
+    *,
+    reader: GitReader,
+    commits: Iterable[bytes],
+    sound: Collection[bytes],
 ) -> list[tuple[PackFile, int]]:
-    """Return where in a folder of packs that were set aside those objects lie, proven, that commits miss.
+    """Return where in packs that nobody reads those objects lie, proven, that commits miss.
 
     ``sound`` are the objects of which the store has a proven copy.
     """
     found: list[tuple[PackFile, int]] = []
-    aside = _Aside(folder, reader)
+    aside = _Aside(packs, reader)
     waiting = [(commit, COMMIT) for commit in commits]
     seen: set[bytes] = set()
     while waiting:
@@ -115,10 +119,10 @@ def _below(content: bytes, kind: int) -> list[tuple[bytes, int]]:
 
 
 class _Aside:
-    """The packs of a folder; they are read when the first object is asked for."""
+    """Packs that nobody reads; they are opened when the first object is asked for."""
 
-    def __init__(self, folder: bytes, reader: GitReader) -> None:
-        self._folder = folder
+    def __init__(self, packs: Iterable[PackAside], reader: GitReader) -> None:
+        self._packs = packs
         self._hasher = reader.hasher
         self._places: dict[bytes, list[tuple[PackFile, int]]] | None = None
 
@@ -126,7 +130,7 @@ class _Aside:
         """Return where an object lies sound; LookupError."""
         if self._places is None:
             self._places = {}
-            for one in self._packs():
+            for one in self._packs:
                 self._add(one, self._places)
         for pack, offset in self._places.get(oid, ()):
             if not prove_object(pack, offset, oid=oid, hasher=self._hasher):
@@ -137,13 +141,6 @@ class _Aside:
         """Return an object's content; LookupError, OSError, ValueError."""
         pack, offset = self.place(oid)
         return pack.read(offset)[1]
-
-    def _packs(self) -> list[PackAside]:
-        try:
-            files = sorted(os.listdir(self._folder))
-        except FileNotFoundError:
-            return []
-        return [PackAside(self._folder, file) for file in files if _PACK.fullmatch(file)]
 
     def _add(self, pack: PackAside, places: dict[bytes, list[tuple[PackFile, int]]]) -> None:
         try:
@@ -156,6 +153,16 @@ class _Aside:
         pack.use_entries(entries)
         for oid, _, offset in entries:
             places.setdefault(oid, []).append((pack, offset))
+
+
+def unread_packs(layout: Layout) -> list[PackAside]:
+    """Return the packs that were set aside, and those left that a sweep was to remove; OSError."""
+    try:
+        files = sorted(os.listdir(layout.damaged))
+    except FileNotFoundError:
+        files = []
+    aside = [PackAside(layout.damaged, file) for file in files if _PACK.fullmatch(file)]
+    return aside + [PackAside(layout.packs, name + b".pack") for name in removed_packs(layout)]
 
 
 # --- Mends what can be mended, and sets damaged files aside: none is ever deleted ---
@@ -285,12 +292,13 @@ class _Repair:
         return f"{shown(state.name)} set aside: {saved} objects saved{lost}"
 
     def _retrieve(self) -> None:
-        """Take back what checkpoints miss and what was set aside has."""
-        if not os.path.isdir(self._layout.damaged):
+        """Take back what checkpoints miss and what was set aside, or was to be removed, has."""
+        packs = unread_packs(self._layout)
+        if not packs:
             return
         self._reader.stored.refresh()
         commits = {*self._wanted, *checkpoint_commits(self._reader, self._besides)}
-        found = find_missed(self._layout.damaged, reader=self._reader, commits=commits, sound=self._sound)
+        found = find_missed(packs, reader=self._reader, commits=commits, sound=self._sound)
         if not found:
             return
         writer = self._writer()

@@ -6,10 +6,12 @@ from lastgood.errors import Damaged, NoRoom
 from lastgood.objects.check import reach, reach_further, reachable
 from lastgood.objects.consolidate import (
     allotted_bytes,
+    end_removals,
     keep_tags,
     newest_first,
     pack_bytes,
     remove_packs,
+    removed_packs,
     write_pack,
 )
 from lastgood.objects.pack import PackDraft, publish_draft
@@ -36,8 +38,15 @@ def sweep(
     """Keep only what live commits reach and return the bytes freed.
 
     `Damaged` if one of them cannot be kept whole: then nothing is freed at all. Of ``wounded`` ones
-    what is left is kept.
+    what is left is kept. `Storage` where the disk does not let a file go: the next sweep tries it again.
     """
+    freed = _sweep(layout, reader=reader, git=git, live=live, wounded=wounded)
+    return freed + end_removals(layout)
+
+
+def _sweep(
+    layout: Layout, *, reader: GitReader, git: Git, live: Iterable[bytes], wounded: Iterable[bytes]
+) -> int:
     reader.stored.refresh()
     packs = list(reader.stored.all())
     commits = set(live)
@@ -123,13 +132,16 @@ def _unfinished(error: NoRoom, *, freed: int, idle: int, needs: int) -> NoRoom:
     )
 
 
-def unreached_bytes(reader: GitReader, *, live: Iterable[bytes], wounded: Iterable[bytes] = ()) -> int:
+def unreached_bytes(
+    layout: Layout, *, reader: GitReader, live: Iterable[bytes], wounded: Iterable[bytes] = ()
+) -> int:
     """Return how many bytes of the packs no live commit reaches; `Damaged` if that cannot be told."""
     reader.stored.refresh()
     commits = set(live)
     names = reachable(reader, commits)
     reach_further(reader, set(wounded) - commits, names)
-    return _bytes_of(reader, lambda oid: oid not in names)
+    left = sum(allotted_bytes(layout.packs + b"/" + name) for name in removed_packs(layout))
+    return left + _bytes_of(reader, lambda oid: oid not in names)
 
 
 def needed_bytes(
