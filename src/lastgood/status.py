@@ -72,7 +72,8 @@ def status(context: Context, view: View) -> StatusReport:
         sessions=living,
         incomplete=incomplete,
         at=at,
-        git=context.project.state(context.root),
+        # Without a checkpoint nothing may be written, not even the folder in which git is asked.
+        git=None if at is None else context.project.state(context.root),
     )
 
 

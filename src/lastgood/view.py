@@ -435,8 +435,7 @@ class View:
         line = [one for one in self._catalogue.history(key, start=id, limit=back + 1) if one.id != id]
         found = self._nth(line, number=back - 1)
         if found is None:
-            before = f"{'is' if len(line) == 1 else 'are'} {_checkpoints(len(line))}"
-            raise NotFound(f"before '{printable(start)}' there {before}", hint=_LIST)
+            raise _before_the_beginning(ref, start, before=len(line))
         return found
 
     def previous(self, checkpoint: Checkpoint) -> Checkpoint | None:
@@ -590,11 +589,7 @@ class View:
                 "no checkpoint of this workspace is complete: guards and partial ones do not count",
                 hint="see what there is: lastgood list --all",
             )
-        before = f"{'is' if len(line) <= 2 else 'are'} {_checkpoints(len(line) - 1)}"
-        return NotFound(
-            f"there is no '{printable(ref)}': before `@` there {before}",
-            hint=_LIST,
-        )
+        return _before_the_beginning(ref, "@", before=len(line) - 1)
 
     def _too_early(self, ref: str, request: Reference) -> NotFound:
         whole = Query(workspace_key=self._key, complete=True, guards=False, brief=True)
@@ -637,8 +632,9 @@ class View:
         return found[0] if found else None
 
 
-def _checkpoints(amount: int) -> str:
-    return f"{amount:,} checkpoint{'' if amount == 1 else 's'}" if amount else "none"
+def _before_the_beginning(ref: str, start: str, *, before: int) -> NotFound:
+    there = f"are {before:,} checkpoints" if before > 1 else "is 1 checkpoint" if before else "is none"
+    return NotFound(f"there is no '{printable(ref)}': before `{printable(start)}` there {there}", hint=_LIST)
 
 
 def _span(nanoseconds: int) -> str:

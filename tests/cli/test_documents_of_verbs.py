@@ -334,7 +334,7 @@ def test_a_git_that_lies_in_the_workspace_is_not_run(kept: Command, tmp_path: Pa
     assert next(one["state"] for one in found if one["code"] == "git") == "note"
 
 
-@pytest.mark.parametrize("words", [("-C", "/"), ("-C", "/nowhere")])
+@pytest.mark.parametrize("words", [("-C", "/"), ("-C", "/dev/null/nowhere")])
 def test_the_machine_is_looked_at_where_no_workspace_can_be(kept: Command, words: tuple[str, ...]) -> None:
     done = kept(*words, "doctor", "--json", expect=None)
     assert done.code in {10, 15}

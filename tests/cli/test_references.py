@@ -261,7 +261,7 @@ def test_so_many_before_any_reference_is_one_too(kept: Command) -> None:
 
 def test_nothing_is_before_the_first_of_a_history(kept: Command) -> None:
     refused = kept("show", "two~7", expect=10)
-    assert "before 'two' there is 1 checkpoint" in refused.err
+    assert "there is no 'two~7': before `two` there is 1 checkpoint" in refused.err
     assert "no checkpoint 'nosuch~1'" in kept("show", "nosuch~1", expect=10).err
 
 
