@@ -169,7 +169,7 @@ def test_a_person_reads_the_same_sizes_everywhere(folder: Path) -> None:
 
     assert document["store_bytes"] == report["sizes"]["store"] == truth
     assert document["store_parts"] == report["sizes"]["store_parts"]
-    assert f"({truth / 1024**2:.1f} MiB)" in shown
+    assert f"({truth / 1024**2:.1f} MiB, of which" in shown
     words = lastgood("report").out
     assert f"{truth / 1024**2:.1f} MiB on the disk: " in words
     assert "objects" in words
