@@ -203,7 +203,7 @@ def test_a_dead_writers_file_is_collected(store: Store) -> None:
 
     ended(forked(work))
     assert len(list(store.temporary.iterdir())) == 1
-    freed = []
+    freed: list[int] = []
 
     def is_collected() -> bool:
         freed.append(store.engine.collect_leftovers())
