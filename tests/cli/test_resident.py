@@ -74,9 +74,9 @@ def alone(command: Command, *words: str, cwd: Path | None = None, **env: str) ->
 
 
 @contextmanager
-def answering(command: Command, *, rest: str = "1h") -> Iterator[Watcher]:
+def answering(command: Command, *, rest: str = "1h", settings: tuple[str, ...] = ()) -> Iterator[Watcher]:
     """Have a resident that answers; none is left behind, whether it came to answer or not."""
-    started = Watcher(command, rest=rest)
+    started = Watcher(command, rest=rest, settings=settings)
     try:
         started.greets()
         yield started
@@ -193,10 +193,40 @@ def test_an_environment_that_may_change_what_comes_out_is_not_for_it(
 
 
 def test_a_configuration_changed_meanwhile_counts(kept: Command, resident: Watcher) -> None:
-    (kept.project / ".lastgood.toml").write_text('[capture]\nexclude = ["new.txt"]\n')
-    done = called(kept, "status", "--json")
+    (kept.project / "new.txt").write_text("newer\n")
+    for excluded in ("new.txt", "a.txt"):
+        (kept.project / ".lastgood.toml").write_text(f'[capture]\nexclude = ["{excluded}"]\n')
+        for words in (("status", "--json"), ("status", "--ignored"), ("save", "--json"), ("save", "--json")):
+            done = called(kept, *words)
+            assert done.served
+            if words != ("save", "--json"):
+                assert done.said == alone(kept, *words).said
+        made = called(kept, "save", excluded, "--json").json["checkpoint"]
+        assert made["tree"] == alone(kept, "save", excluded, "--json").json["checkpoint"]["tree"]
+
+
+def test_a_configuration_that_broke_meanwhile_is_told_by_the_command_itself(
+    kept: Command, resident: Watcher
+) -> None:
+    (kept.project / ".lastgood.toml").write_text("[capture\n")
+    done = called(kept, "status")
     assert not done.served
-    assert done.json["project_settings"] == alone(kept, "status", "--json").json["project_settings"] != []
+    assert done.said == alone(kept, "status").said
+    assert "is not TOML" in done.err
+    (kept.project / ".lastgood.toml").unlink()
+    assert called(kept, "status").served
+
+
+def test_options_of_the_watch_are_not_those_of_who_asks(kept: Command) -> None:
+    with answering(kept, settings=("capture.exclude=new.txt", "durability=fast")):
+        (kept.project / "new.txt").write_text("newer\n")
+        for words in (("status", "--json"), ("status", "--ignored")):
+            served = called(kept, *words)
+            assert served.served
+            assert served.said == alone(kept, *words).said
+        made = called(kept, "save", "with it", "--json")
+        assert made.served
+        assert kept("cat", made.json["checkpoint"]["id"], "new.txt").out == "newer\n"
 
 
 def test_a_terminal_shows_the_same(kept: Command, resident: Watcher) -> None:

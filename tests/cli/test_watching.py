@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -90,3 +91,45 @@ def test_what_fails_while_nothing_changes_is_tried_again_later_and_told_at_the_e
 def test_a_configuration_that_wants_none_is_told(kept: Command) -> None:
     told(kept("--set", "auto.enabled=false", "watch", expect=2), 2)
     told(kept("watch", "--rest", "2h", expect=2), 2)
+
+
+def test_its_checkpoints_follow_a_configuration_that_changes(kept: Command, watcher: Watcher) -> None:
+    watcher.greets()
+    aside = kept.project.with_name("aside")
+    aside.write_text('[capture]\nexclude = ["/src"]\n')
+    aside.rename(kept.project / ".lastgood.toml")
+    made = watcher.next()
+    assert made["changes"] == {"added": 1, "modified": 0, "deleted": 0}, "what was held before still is"
+    aside.mkdir()
+    (aside / "c.py").write_text("print(3)\n")
+    (kept.project / "src2").mkdir()
+    (kept.project / ".lastgood.toml").write_text('[capture]\nexclude = ["/src2"]\n')
+    aside.rename(kept.project / "src2" / "inside")
+    made = watcher.next()
+    kept("cat", made["id"], "src2/inside/c.py", expect=10)
+
+
+def test_one_whose_configuration_turns_it_off_waits_until_it_is_on_again(
+    kept: Command, tmp_path: Path
+) -> None:
+    mine = tmp_path / "own" / "lastgood" / "config.toml"
+    mine.parent.mkdir(parents=True)
+    kept.environment["XDG_CONFIG_HOME"] = str(tmp_path / "own")
+    watcher = Watcher(kept, interval=None)
+    err = watcher.process.stderr
+    assert err is not None
+    err.readline()
+    watcher.greets()
+    mine.write_text("[auto]\nenabled = false\n")
+    (kept.project / "a.txt").write_text("while it is off\n")
+    assert "the configuration wants no more such checkpoints" in err.readline()
+    mine.write_text("[auto\n")
+    (kept.project / "a.txt").write_text("while it is broken\n")
+    assert "is not TOML" in err.readline()
+    assert err.readline().startswith("  ")
+    mine.unlink()
+    (kept.project / "a.txt").write_text("on again\n")
+    code, out, _ = watcher.end()
+    assert code == 0
+    made = json.loads(out.splitlines()[-1])["checkpoint"]
+    assert kept("cat", made["id"], "a.txt").out == "on again\n"

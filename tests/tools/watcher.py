@@ -17,9 +17,17 @@ class Watcher:
     """`lastgood watch` as a process; what was there when it began is saved."""
 
     def __init__(
-        self, command: Command, *, interval: str = "15m", rest: str = "100ms", ahead: tuple[str, ...] = ()
+        self,
+        command: Command,
+        *,
+        interval: str | None = "15m",
+        rest: str = "100ms",
+        ahead: tuple[str, ...] = (),
+        settings: tuple[str, ...] = (),
     ) -> None:
-        words = [*ahead, sys.executable, COMMAND, "--set", f"auto.interval={interval}"]
+        words = [*ahead, sys.executable, COMMAND]
+        for one in (*settings, *([] if interval is None else [f"auto.interval={interval}"])):
+            words += ["--set", one]
         words += ["watch", "--json", "--rest", rest]
         self.store = command.store
         self.process = subprocess.Popen(

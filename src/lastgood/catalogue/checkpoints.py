@@ -223,6 +223,10 @@ class CatalogueReader:
 
         return WorkReader(self._database)
 
+    def keep_as(self, durability: Durability) -> None:
+        """Have changes be as durable as that from now on."""
+        self._database.keep_as(durability)
+
     @property
     def path(self) -> str:
         """Where the catalogue lies."""

@@ -543,6 +543,13 @@ class Database:
             except (sqlite3.Error, UnicodeDecodeError) as error:
                 raise self.failure(error) from error
 
+    def keep_as(self, durability: Durability) -> None:
+        """Have changes be as durable as that from now on."""
+        with self._lock:
+            if durability != self._durability:
+                self._durability = durability
+                self._synchronize(self._ready())
+
     def demand_room(self, *, beside: int = 0) -> None:
         """Refuse with `NoRoom` where the disk takes no change, once so many other bytes are written."""
         full = self._no_room(beside=beside)
@@ -701,7 +708,7 @@ class Database:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         prepare(connection)
-        connection.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
+        self._synchronize(connection)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         if gate(connection, self._schema, path=self.path):
@@ -710,6 +717,9 @@ class Database:
                 return
             upgrade(connection, self._schema, path=self.path)
             gate(connection, self._schema, path=self.path)  # a newer lastgood may have been quicker
+
+    def _synchronize(self, connection: sqlite3.Connection) -> None:
+        connection.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
 
 
 def prepare(connection: sqlite3.Connection) -> None:

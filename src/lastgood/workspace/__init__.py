@@ -278,7 +278,7 @@ def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command 
         state = WorkspaceState(
             opened,
             catalogue,
-            configured=chosen.of(root),
+            chosen=chosen,
             root=to_bytes(root),
             environment=given,
             maintenance=_mode(maintenance, given),
@@ -302,6 +302,7 @@ class _Chosen:
         flags: Sequence[str],
         project: bool,
     ) -> None:
+        self._is_given = settings is not None
         self._known: Configured | None = None if settings is None else (settings, ())
         self._environment = environment
         self._flags = flags
@@ -314,6 +315,12 @@ class _Chosen:
                 folder if self._project else None, environment=self._environment, flags=self._flags
             )
         return self._known
+
+    def anew(self, folder: str) -> Configured:
+        """Return what `of` does, as the files say it by now."""
+        if not self._is_given:
+            self._known = None
+        return self.of(folder)
 
     @property
     def durability(self) -> Durability:
@@ -340,7 +347,7 @@ class WorkspaceState:
         opened: Store,
         catalogue: SqliteCatalogue,
         *,
-        configured: Configured,
+        chosen: _Chosen,
         root: bytes,
         environment: Mapping[str, str],
         maintenance: Maintenance,
@@ -352,7 +359,8 @@ class WorkspaceState:
         self._search_path = programs(environment, to_text(root))
         self._opened = opened
         self._catalogue = catalogue
-        self._settings, self._faults = configured
+        self._chosen = chosen
+        self._settings, self._faults = chosen.of(to_text(root))
         self._root = root
         self._ledgers = LedgersOfStore(opened, anchor=anchor_path(environment))
         self._scanner: ScannerOfChoice | None = None
@@ -398,6 +406,19 @@ class WorkspaceState:
         opened, catalogue = self._opened, self._catalogue
         root = _root(wanted, environment, opened, catalogue=catalogue, purpose=purpose, allow_root=False)
         return root, opened.place(catalogue, to_bytes(root)).key
+
+    def configure(self) -> None:
+        """Go on by the configuration as it is now."""
+        settings, faults = self._chosen.anew(to_text(self._root))
+        if settings != self._settings or faults or self._faults:
+            self._settings, self._faults = settings, faults
+            counting, told = self._carried_on(self.context.key)
+            self.context = self.context.replace(settings=counting, remarks=(*self._opened.remarks, *told))
+        self.keep_as(self.context.settings.durability)
+
+    def keep_as(self, durability: Durability) -> None:
+        """Have what changes in the catalogue be as durable as that from now on."""
+        self._catalogue.keep_as(durability)
 
     def settle(self) -> None:
         """Have what was heard until the last scan began count as saved."""

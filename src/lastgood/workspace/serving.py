@@ -42,9 +42,7 @@ class ServedWorkspaces:
         self._environment = dict(self._state.environment)
         self._variables = _counting(self._environment)
         self._files = self._stamps()
-        self._configured = self._read(self._environment)
-        as_watched = self._configured.replace(auto=workspace.settings.auto)
-        if not self.is_current() or self._context.remarks or as_watched != workspace.settings:
+        if not self.is_current():
             raise Declined
 
     def is_current(self) -> bool:
@@ -71,8 +69,7 @@ class ServedWorkspaces:
                 raise Declined
             wanted = None if directory is None else to_text(plain(directory))
             root, key = state.place_for(wanted, environment, purpose=purpose)
-            if self._read(environment) != self._configured:
-                raise Declined
+            settings = self._read(environment)
         except (LastgoodError, OSError):
             raise Declined from None
         is_own = (to_bytes(root), key) == (self._context.root, self._state.context.key) and os.path.isdir(
@@ -80,7 +77,8 @@ class ServedWorkspaces:
         )
         if not is_own or not self._has_same_git(environment, root) or group is not OpenWorkspace:
             raise Declined
-        return _Served(state, request)  # type: ignore[return-value]  # it is one of that class
+        state.keep_as(settings.durability)
+        return _Served(state, request, settings=settings)  # type: ignore[return-value]  # it is one of that class
 
     def _read(self, environment: Mapping[str, str]) -> Settings:
         settings, faults = read_settings(to_text(self._context.root), environment=environment)
@@ -101,9 +99,10 @@ class ServedWorkspaces:
 class _Served(OpenWorkspace):
     """The watched workspace within one call of a client; what is open stays open after it."""
 
-    def __init__(self, state: WorkspaceState, request: Request) -> None:
+    def __init__(self, state: WorkspaceState, request: Request, *, settings: Settings) -> None:
         super().__init__(state, session=request.environment.get(SESSION_VARIABLE) or None)
         self._caller = request.pid
+        self._settings = settings
 
     @property
     def _context(self) -> Context:
@@ -111,7 +110,12 @@ class _Served(OpenWorkspace):
         if context.wait == _PATIENCE:
             return context
         served = context.replace(
-            session=self._session, passing=True, wait=_PATIENCE, processes_of=lambda: ProcFiles(self._caller)
+            session=self._session,
+            settings=self._settings,
+            remarks=(),
+            passing=True,
+            wait=_PATIENCE,
+            processes_of=lambda: ProcFiles(self._caller),
         )
         self._known = self._state.context, served
         return served

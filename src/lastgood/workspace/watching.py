@@ -10,10 +10,9 @@ from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Protocol
 
-    from lastgood.model.checkpoint import SaveReport
+    from lastgood.model.checkpoint import HealthNote, SaveReport
     from lastgood.scanner.watch import DirectoryWatch
 else:
     Protocol = object
@@ -24,6 +23,8 @@ REST = 2.0
 LEAST_APART = 10.0
 # What failed is tried again after this.
 _RETRY = 30.0
+# How often it is looked whether checkpoints are wanted again.
+_LOOK = 5.0
 # For so long at most a process that asks who watches may be in the way, in seconds.
 _STATUS = 1.0
 # How often what happens meanwhile is taken note of: a parallel build changes thousands of files a second.
@@ -45,6 +46,25 @@ class Service(Protocol):
         """Do what one of them asks."""
 
 
+class Teller(Protocol):
+    """Who is told what becomes of a watched workspace."""
+
+    def begun(self) -> None:
+        """Tell that it is watched from now on."""
+
+    def saved(self, report: SaveReport) -> None:
+        """Tell of a checkpoint that was made."""
+
+    def failed(self, error: LastgoodError) -> None:
+        """Tell why one could not be made, which is tried again."""
+
+    def turned(self, *, on: bool) -> None:
+        """Tell that the configuration wants checkpoints again, or no more."""
+
+    def remarked(self, note: HealthNote) -> None:
+        """Tell what is wrong with the configuration now, and was not before."""
+
+
 class WatchedWorkspace(OpenWorkspace):
     """An open workspace that is watched."""
 
@@ -54,16 +74,13 @@ class WatchedWorkspace(OpenWorkspace):
         stop: int,
         rest: float = REST,
         service: Service | None = None,
-        begun: Callable[[], None],
-        saved: Callable[[SaveReport], None],
-        failed: Callable[[LastgoodError], None],
+        teller: Teller,
     ) -> None:
         """Make checkpoints of kind ``auto`` until a byte can be read from ``stop``, and a last one then.
 
         One is made when nothing has changed for ``rest`` seconds, but never more often than every ten; while
-        changes go on, one at each ``auto.interval``. All files are looked at anew so often, too. ``begun`` is
-        called before the first one, ``saved`` with each that was made, ``failed`` with what kept one from
-        being made, which is tried again. ``service`` is asked to serve when there is something for it.
+        changes go on, one at each ``auto.interval``. All files are looked at anew so often, too. The
+        configuration is read anew before each. ``service`` is asked to serve when there is something for it.
         Raises `Busy` where another process watches the workspace already, `Usage` where the configuration
         wants no checkpoints by themselves, `Unsupported` where the system tells of no changes, and what
         `save` raises once there is nothing to save any more (`NotFound`).
@@ -78,16 +95,8 @@ class WatchedWorkspace(OpenWorkspace):
         if context.locks.is_watched(context.key):
             raise Busy("another process watches this workspace already", hint="it goes on making checkpoints")
         with context.locks.watching(context.key, wait=_STATUS):
-            loop = _Loop(
-                self,
-                _watch_of(self),
-                service=service,
-                rest=rest,
-                interval=auto.interval,
-                saved=saved,
-                failed=failed,
-            )
-            begun()
+            loop = _Loop(self, _watch_of(self), service=service, rest=rest, teller=teller)
+            teller.begun()
             loop.run(stop)
 
 
@@ -111,19 +120,17 @@ class _Loop:
         *,
         service: Service | None,
         rest: float,
-        interval: float,
-        saved: Callable[[SaveReport], None],
-        failed: Callable[[LastgoodError], None],
+        teller: Teller,
     ) -> None:
         self._workspace = workspace
         self._watch = watch
         self._service = service
         self._rest = rest
-        self._interval = interval
-        self._saved = saved
-        self._failed = failed
+        self._interval = workspace.settings.auto.interval
+        self._teller = teller
         self._heard = self._since = self._made = self._looked = 0.0
         self._pending = True  # what changed before
+        self._wanted = True
 
     def run(self, stop: int) -> None:
         self._save()
@@ -141,6 +148,8 @@ class _Loop:
 
     def _due(self) -> float:
         """Return when the next checkpoint is to be made, or at least to be tried."""
+        if not self._wanted:  # nothing may be watched yet by which a change could be heard of
+            return self._looked + _LOOK
         if not self._pending:
             return self._looked + self._interval
         at_rest = max(self._heard + self._rest, self._made + LEAST_APART)
@@ -171,15 +180,29 @@ class _Loop:
             self._pending = True
             self._made = now + _RETRY - LEAST_APART
             self._since = now + _RETRY - self._interval
-            self._failed(error)
+            self._teller.failed(error)
 
     def _make(self) -> None:
         now = time.monotonic()
-        report = self._workspace.save("by watch", kind="auto")
+        if self._is_wanted():
+            report = self._workspace.save("by watch", kind="auto")
+            if report.created:
+                self._made = time.monotonic()
+                self._teller.saved(report)
         self._pending = False
         self._looked = now
-        if report.created:
-            self._made = time.monotonic()
-            self._saved(report)
         if self._service is not None:
             self._service.begin()
+
+    def _is_wanted(self) -> bool:
+        """Tell whether the configuration, as it is now, wants a checkpoint; say so where that has changed."""
+        workspace, wanted, known = self._workspace, self._wanted, self._workspace.remarks
+        workspace._state.configure()  # noqa: SLF001 - this is its own class
+        for note in workspace.remarks:
+            if note not in known:
+                self._teller.remarked(note)
+        auto = workspace.settings.auto
+        self._interval, self._wanted = auto.interval, auto.wants("interval")
+        if self._wanted is not wanted:
+            self._teller.turned(on=self._wanted)
+        return self._wanted

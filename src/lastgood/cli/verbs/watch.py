@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
-    from lastgood.model.checkpoint import SaveReport
+    from lastgood.model.checkpoint import HealthNote, SaveReport
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LONGEST_REST = 3600.0
@@ -32,7 +32,7 @@ def watch_verb(call: Call, console: Console) -> int:
     if not 0 < rest <= _LONGEST_REST:
         raise Usage("--rest is a time of at most an hour", hint="for example: --rest 5s")
     with open_group(call, WatchedWorkspace, purpose="make") as workspace:
-        teller = _Teller(console)
+        teller = _Teller(console, place=printable(workspace.path), rest=rest)
         stop, ending = os.pipe()
         os.set_blocking(ending, False)
 
@@ -45,20 +45,9 @@ def watch_verb(call: Call, console: Console) -> int:
         heeded = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
         for number in heeded:
             signal.signal(number, end)
-        place = printable(workspace.path)
-
-        def begun() -> None:
-            apart = f"one every {duration(LEAST_APART)} at most"
-            console.note(
-                f"watching {place}: a checkpoint whenever nothing has changed for {duration(rest)}, {apart}"
-            )
-            console.note("Ctrl-C ends it, after a last one")
-
         service = Service(workspace)
         try:
-            workspace.watch(
-                stop=stop, rest=rest, service=service, begun=begun, saved=teller.saved, failed=teller.failed
-            )
+            workspace.watch(stop=stop, rest=rest, service=service, teller=teller)
         finally:
             service.close()
     console.note(f"watched no longer: {count(teller.made, 'checkpoint')} made")
@@ -66,9 +55,17 @@ def watch_verb(call: Call, console: Console) -> int:
 
 
 class _Teller:
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, place: str, rest: float) -> None:
         self.made = 0
         self._console = console
+        self._place = place
+        self._rest = rest
+
+    def begun(self) -> None:
+        moments = f"whenever nothing has changed for {duration(self._rest)}"
+        apart = f"one every {duration(LEAST_APART)} at most"
+        self._console.note(f"watching {self._place}: a checkpoint {moments}, {apart}")
+        self._console.note("Ctrl-C ends it, after a last one")
 
     def saved(self, report: SaveReport) -> None:
         self.made += 1
@@ -89,3 +86,17 @@ class _Teller:
     def failed(self, error: LastgoodError) -> None:
         at = self._console.moment(time.time_ns())
         self._console.warn(f"{at}  not saved, tried again soon: {printable(error.message)}")
+
+    def turned(self, *, on: bool) -> None:
+        at = self._console.moment(time.time_ns())
+        said = (
+            "checkpoints again" if on else "no more such checkpoints: auto.enabled, or 'interval' in auto.on"
+        )
+        self._console.note(f"{at}  the configuration wants {said}")
+
+    def remarked(self, note: HealthNote) -> None:
+        console = self._console
+        at = console.moment(time.time_ns())
+        console.warn(f"{at}  {printable(note.message)}")
+        for line in console.hints(note.hint):
+            console.warn(f"  {line}")
