@@ -1,4 +1,4 @@
-"""Small pure rules: references, refused roots, the order of undo."""
+"""Small pure rules: references, refused roots."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood import undo
 from lastgood.cli.wording import brief_moment
 from lastgood.errors import Invalid, LastgoodError, Usage
 from lastgood.ids import name_fault
 from lastgood.view import last_date, last_time_of_day, parse, timestamp
 from lastgood.workspace.arguments import refusal
-from tools.manifests import checkpoint
 from tools.values import not_none
 
 HOUR = 3600 * 10**9
@@ -228,23 +226,3 @@ def test_projects_are_not_refused(path: str) -> None:
 def test_a_bare_mount_is_refused() -> None:
     """S11: a disk is no project unless it says so."""
     assert refusal("/data/disk", homes=[], temporary=[], bare_mount=True)
-
-
-def test_rewind_counts_turns_where_there_are_any() -> None:
-    """S20: a checkpoint of before a turn is the state before it."""
-    after = [
-        checkpoint(number, kind=kind) for number, kind in ((4, "turn"), (3, "auto"), (2, "turn"), (1, "auto"))
-    ]
-    before = [checkpoint(2, kind="turn", metadata={"moment": "before"}), checkpoint(1, kind="auto")]
-
-    assert undo.before_turn(after, turns=2, returned=False) is after[3]
-    assert undo.before_turn(before, turns=1, returned=False) is before[0]
-
-
-def test_rewind_goes_on_back_where_the_workspace_returned_to_before_a_turn() -> None:
-    """T15."""
-    moments = {"moment": "before"}
-    line = [checkpoint(number, kind="turn", metadata=moments) for number in (3, 2, 1)]
-
-    assert undo.before_turn(line, turns=1, returned=True) is line[1]
-    assert undo.before_turn(line, turns=3, returned=True) is None

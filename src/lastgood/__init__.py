@@ -106,6 +106,7 @@ if TYPE_CHECKING:
         PurgePlan,
         PurgeReport,
         RestoreReport,
+        RewindExtent,
         SessionEnded,
         SessionStarted,
         StatusReport,
@@ -247,6 +248,7 @@ __all__ = [
     "Ref",
     "RestorePlan",
     "RestoreReport",
+    "RewindExtent",
     "RunEvent",
     "RunObserver",
     "RunReport",
@@ -305,7 +307,7 @@ _PLACES = {
     "lastgood.model.report": (
         "ChangedPath DamagedCheckpoint DeleteReport DiffReport FileDiff Finding HeadMoved "
         "ListedEntry LogReport NotHeld PathChange ProgressReport PurgePlan PurgeReport "
-        "PurgedCheckpoint RestoreReport SessionEnded SessionStarted StatusReport StoreSize "
+        "PurgedCheckpoint RestoreReport RewindExtent SessionEnded SessionStarted StatusReport StoreSize "
         "UndoReport Unmatched VerifyReport WorkspaceSummary"
     ),
     "lastgood.model.run": ("Artifact LastConversation PlannedTask RecoverReport RunEvent RunReport WorkPlan"),

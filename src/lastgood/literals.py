@@ -80,6 +80,7 @@ OperationType = Literal["restore", "delete", "prune", "undo", "redo"]
 Action = Literal["write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip"]
 Result = Literal["restored", "removed", "kept", "skipped", "failed", "planned"]
 Favour = Literal["ours", "theirs", "markers"]
+RewindUnit = Literal["turn", "run", "state"]
 PartScope = Literal["conversation", "progress", "git"]
 EventType = Literal[
     "saved",

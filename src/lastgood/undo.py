@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from os.path import commonpath
 
 from lastgood.catalogue import Query
@@ -326,45 +325,6 @@ def redo_line(operations: Sequence[Operation], *, session: str | None = None) ->
             line.remove(one.of)
     undone = {one.id: one for one in operations if one.undone}
     return [undone[id] for id in reversed(line) if id in undone]
-
-
-def before_turn(checkpoints: Sequence[Checkpoint], *, turns: int, returned: bool) -> Checkpoint | None:
-    """Return the state before the Nth last turn; without turns, N states back.
-
-    A state is what the files are: a checkpoint with those of the one after it is none of its own.
-    ``checkpoints`` are a workspace's history from where it stands, newest first. A turn's checkpoint
-    holds the state after the turn unless its moment, or a note ``moment``, says before (rule S20);
-    where there are any of before, they are the ones that count: the one at which it stands too, unless
-    it has ``returned`` there and nothing changed since.
-    """
-    befores = [one for one in checkpoints[returned:] if is_before_turn(one)]
-    if befores:
-        return befores[turns - 1] if turns <= len(befores) else None
-    ends = [index for index, one in enumerate(checkpoints) if one.kind == "turn"]
-    if not ends:
-        states = states_before(checkpoints)
-        return states[turns - 1] if turns <= len(states) else None
-    if turns > len(ends):
-        return None
-    before = ends[turns - 1] + 1
-    return checkpoints[before] if before < len(checkpoints) else None
-
-
-def states_before(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
-    """Return the checkpoints whose files differ from those of the one after them; all are newest first."""
-    return [one for later, one in pairwise(checkpoints) if one.manifest.root != later.manifest.root]
-
-
-def has_returned(operations: Iterable[Operation], place: str) -> bool:
-    """Tell whether the workspace came to stand at a checkpoint by a restore; ``operations`` newest first."""
-    moved = next((one for one in operations if one.stands is not None), None)
-    return moved is not None and moved.type != "undo" and moved.stands == place
-
-
-def is_before_turn(checkpoint: Checkpoint) -> bool:
-    """Tell whether a checkpoint holds the state before a turn."""
-    moment = checkpoint.moment or checkpoint.manifest.metadata.get("moment")
-    return checkpoint.kind == "turn" and moment == "before"
 
 
 # --- undo, redo: operations taken back and brought again, in order (rule T8) ---

@@ -122,6 +122,7 @@ def verbs_of(workspace: AsyncWorkspace, *, project: Path, export: Path) -> Calls
         "operations": workspace.operations,
         "status": workspace.status,
         "rewind_target": workspace.rewind_target,
+        "preview_rewind": workspace.preview_rewind,
         "plan_rewind": workspace.plan_rewind,
         "rewind": lambda: workspace.rewind(1),
         "preview": applied,

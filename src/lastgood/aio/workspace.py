@@ -109,6 +109,7 @@ class AsyncWorkspace(AsyncFace[Workspace]):
     apply: Final = awaited(Workspace.apply)
     restore: Final = awaited(Workspace.restore)
     rewind_target: Final = awaited(Workspace.rewind_target)
+    preview_rewind: Final = awaited(Workspace.preview_rewind)
     plan_rewind: Final = awaited(Workspace.plan_rewind)
     rewind: Final = awaited(Workspace.rewind)
     undo: Final = awaited(Workspace.undo)

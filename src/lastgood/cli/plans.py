@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lastgood.cli.grammar import Call
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Outcome, PartOutcome, RestorePlan, Step
+    from lastgood.model.operation import Outcome, Part, PartOutcome, RestorePlan, Step
     from lastgood.model.report import HeadMoved, RestoreReport
     from lastgood.model.run import Artifact, LastConversation, RecoverReport
     from lastgood.model.session import Effect, Progress, Session, SessionReport
@@ -194,7 +194,7 @@ def beside_lines(report: RestoreReport, target: Checkpoint, call: Call) -> list[
         lines.append(f"the folder was gone, and {'will be' if report.dry_run else 'was'} made again")
     if report.folder_made and target.manifest.git is not None:
         lines.append("its .git is in no checkpoint and does not come back: clone it, or git init")
-    for part in report.parts:
+    for part in told_parts(report.parts, report.planned.parts):
         lines += part_lines(part, target.manifest.progress)
     lines += unwritten_lines(report, call)
     lines += [_irreversible(effect) for effect in report.irreversible]
@@ -240,6 +240,27 @@ def _more(beyond: int, *, unnamed: int, all_gone: bool) -> str:
     if not unnamed or all_gone:
         return f" and {known:,} more" if known else ""
     return f" and at least {known:,} more" if known else f", perhaps also of {unnamed:,} that are not named"
+
+
+def told_parts(outcomes: Iterable[PartOutcome], parts: Iterable[Part]) -> list[PartOutcome]:
+    """Return what to tell of parts: not the progress of `run -- COMMAND`, which nobody reported."""
+    unsaid = any(
+        one.scope == "progress" and _says_nothing(one.before) and _says_nothing(one.after) for one in parts
+    )
+    quiet = {"planned", "restored"} if unsaid else set()
+    return [one for one in outcomes if one.scope != "progress" or one.result not in quiet]
+
+
+def _says_nothing(side: Mapping[str, object]) -> bool:
+    """Tell whether one side of a change of progress is empty, or that of one command."""
+    from lastgood.model.session import PROGRESS_AS_STORED  # lazily: most restores change no progress
+    from lastgood.value import cast
+    from lastgood.workplan.plan import COMMAND_TASK
+
+    found = cast("Progress", Fields(dict(side), what="a part").read("progress", PROGRESS_AS_STORED))
+    if not isinstance(found.tasks, tuple) or not found.replace(goal=None, tasks=()).empty:
+        return False
+    return all(one.id == COMMAND_TASK for one in found.tasks)
 
 
 def part_lines(part: PartOutcome, then: Progress | None = None) -> list[str]:

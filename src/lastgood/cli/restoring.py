@@ -80,7 +80,13 @@ def demand_means(call: Call, console: Console) -> None:
 
 
 def consented(
-    preview: RestoreReport, call: Call, console: Console, *, workspace: Restores, target: Checkpoint
+    preview: RestoreReport,
+    call: Call,
+    console: Console,
+    *,
+    workspace: Restores,
+    target: Checkpoint,
+    above: Sequence[str],
 ) -> Sequence[str] | None:
     """Return what a person was told beside the files before they agreed to a plan, None if they did not.
 
@@ -105,7 +111,7 @@ def consented(
             hint=f"if that is what you want, say so with: {_again(call, f'--plan {plan.id}')}",
             details={"plan": plan.id, "deletions": plan.deletions},
         )
-    _show(preview, target, call, console, workspace=workspace)
+    _show(preview, target, call, console, workspace=workspace, above=above)
     if large:
         console.warn(f"This deletes {count(plan.deletions, 'file')}, a large part of the workspace.")
     return beside_lines(preview, target, call) if agreed("Go ahead?", console) else None
@@ -154,7 +160,13 @@ def files_before(plan: RestorePlan, target: Checkpoint) -> int:
 
 
 def _show(
-    preview: RestoreReport, target: Checkpoint, call: Call, console: Console, *, workspace: Restores
+    preview: RestoreReport,
+    target: Checkpoint,
+    call: Call,
+    console: Console,
+    *,
+    workspace: Restores,
+    above: Sequence[str],
 ) -> None:
     """Show what will be: first what a person changed, then what comes beside files (rules T1, P6)."""
     plan = preview.planned
@@ -169,7 +181,7 @@ def _show(
     age = ago(target.manifest.created_at, now=time.time_ns())
     lines.append(f"Restoring {called(target)}, made {age}: {plan_counts(plan)}.")
     spared = spared_lines(plan, target, call, workspace=workspace)
-    room = console.rows() - console.height((*lines, *spared)) - _ASKING
+    room = console.rows() - console.height((*above, *lines, *spared)) - _ASKING
     for line in lines:
         console.warn(line)
     for line in spared:
@@ -219,8 +231,16 @@ def check_options(call: Call) -> None:
                 )
 
 
-def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Restores) -> int:
-    """Bring a checkpoint back as the call says, and return the exit code."""
+def restore(
+    target: Checkpoint | None, call: Call, console: Console, *, workspace: Restores, above: Sequence[str] = ()
+) -> int:
+    """Bring a checkpoint back as the call says, and return the exit code; what was said is ``above``.
+
+    Without a target a person left instead of choosing one.
+    """
+    if target is None:
+        console.warn("nothing was changed")
+        return DECLINED
     if call.has("to"):
         return _aside(target, call, console, workspace=workspace)
     if not call.has("dry-run"):
@@ -234,7 +254,7 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Rest
     if plan.empty and not preview.folder_made:  # the workspace may come to stand elsewhere all the same
         report = workspace.apply(plan) if plan.whole else preview.replace(dry_run=False)
         return _planned(report, target, call, console, workspace=workspace)
-    told = consented(preview, call, console, workspace=workspace, target=target)
+    told = consented(preview, call, console, workspace=workspace, target=target, above=above)
     if told is None:
         return DECLINED
     with telling_what_is_left(console, workspace), ProgressLine(console, "restoring"):

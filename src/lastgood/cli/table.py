@@ -265,11 +265,13 @@ FILES: tuple[Verb, ...] = (
     ),
     Verb(
         name="rewind",
-        says="go back to before the Nth last turn (default 1)",
+        says="go back to before the Nth last turn or run (default 1)",
         about=(
             "Like `restore`, counted instead of named: to the state before the Nth last turn\n"
-            "(checkpoints of kind turn), or where there are none, N states back from `@`: a\n"
-            "checkpoint whose files are those of the one after it does not count, nor do guards.\n"
+            "(checkpoints of kind turn). Where there are none, to before the Nth last `run` that\n"
+            "changed a file; what you saved yourself since goes too, and is named first. Where there\n"
+            "are no runs either, N saved states back: a checkpoint whose files are those of the one\n"
+            "after it does not count, nor do guards.\n"
             "Without N there is a list to pick from on a terminal."
         ),
         arguments=(Argument(name="N", form="number", required=False),),
@@ -277,7 +279,7 @@ FILES: tuple[Verb, ...] = (
         paths=True,
         examples=(
             ("lastgood rewind --dry-run", "what one step back would do"),
-            ("lastgood rewind 3", "three back"),
+            ("lastgood rewind 2", "take back the last two runs, or an agent's turns"),
         ),
         codes=(0, 2, 3, 10, 13, 14, 15),
     ),

@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import ClassVar
 
-    from lastgood.literals import ChangeStatus, DiffStatus, FindingState, NotHeldReason, Result, State
+    from lastgood.literals import (
+        ChangeStatus,
+        DiffStatus,
+        FindingState,
+        NotHeldReason,
+        Result,
+        RewindUnit,
+        State,
+    )
     from lastgood.model.checkpoint import Checkpoint, GitState, HealthNote, SaveReport
     from lastgood.model.operation import Operation, Outcome, PartOutcome, RestorePlan
     from lastgood.model.session import Effect, Position, Progress, Session, SessionReport, Task
@@ -212,6 +220,19 @@ class RestoreReport(Value):
 
 def _is_omission(outcome: Outcome) -> bool:
     return outcome.result in {"skipped", "failed"} or outcome.reason == MARKED
+
+
+class RewindExtent(Value):
+    """How far back a rewind goes: to before so many turns, runs, or states of the files.
+
+    ``runs`` are the checkpoints at the start of the runs that it takes back, ``saves`` those that hold what
+    else was changed and goes too; both newest first. Of turns neither is told.
+    """
+
+    target: Checkpoint
+    unit: RewindUnit
+    runs: tuple[Checkpoint, ...] = ()
+    saves: tuple[Checkpoint, ...] = ()
 
 
 class UndoReport(Value):

@@ -49,7 +49,8 @@ class Workspace(Restores, Recovers):
     - Every day: ``save``, ``list``, ``diff``, ``restore``, ``rewind``, ``undo``, ``redo``, ``status``.
     - What a checkpoint holds: ``get``, ``entries``, ``read``, ``log``, ``conversation``, ``transcript``,
       ``previous``, ``stands_at``, ``operations``.
-    - Looking before restoring: ``plan_restore``, ``plan_rewind``, ``rewind_target``, ``preview``, ``apply``.
+    - Looking before restoring: ``plan_restore``, ``plan_rewind``, ``preview_rewind``,
+      ``rewind_target``, ``preview``, ``apply``.
     - What is good, and kept: ``check``, ``name``, ``pin``, ``unpin``, ``delete``, ``verify``.
     - Runs of work: ``session``, ``run``, ``recover``, ``sessions``, ``get_session``, ``progress``, ``tasks``,
       ``steps``, ``report``, ``report_page``.

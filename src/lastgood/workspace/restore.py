@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from lastgood.model.calls import Consent
     from lastgood.model.checkpoint import Checkpoint, Ref
     from lastgood.model.operation import RestorePlan
-    from lastgood.model.report import RestoreReport, UndoReport
+    from lastgood.model.report import RestoreReport, RewindExtent, UndoReport
     from lastgood.model.run import RecoverReport
     from lastgood.model.session import Effect
     from lastgood.restore.merge import Merge
     from lastgood.restore.restore import RestoreRequest
+    from lastgood.rewind import History
     from lastgood.undo import Way
     from lastgood.view import View
     from lastgood.workspace.arguments import PathLike
@@ -173,33 +174,47 @@ class Restores(OpenWorkspace):
     def rewind_target(self, turns: int = 1) -> Checkpoint:
         """Return the checkpoint that `rewind` goes back to.
 
-        Where there are no turns, one with the files of the checkpoint after it does not count.
+        Where there are no turns it is the one before the Nth last run that changed a file; where there are no
+        runs either, one with the files of the checkpoint after it does not count.
         """
-        from lastgood.undo import before_turn, states_before
+        return self.preview_rewind(turns).target
+
+    def preview_rewind(self, turns: int = 1) -> RewindExtent:
+        """Return how far back `rewind` goes: to which checkpoint, past which runs, and what else goes."""
+        from lastgood.rewind import extent
 
         check_count(turns, least=1, what="how many turns to rewind")
         line = self._view.history()
         if not line:
             raise self._view.nothing_left()
-        returned = bool(line) and self._has_returned(line[0])
-        found = before_turn(line, turns=turns, returned=returned)
+        history = self._rewinding(line)
+        found = extent(history, steps=turns)
         if found is None:
-            message = f"cannot rewind {turns}: there is no checkpoint that far back"
-            if all(one.kind != "turn" for one in line):
-                message += f"; states of the files before `@`: {len(states_before(line))}"
-            hint = "to take back what changed since where you stand: lastgood restore @\nsee: lastgood list"
-            raise NotFound(message, hint=hint)
-        return self._view.resolve(found.id)  # whole: a history is read in brief
+            raise _too_far(history, turns)
+        return found.replace(target=self._view.resolve(found.target.id))  # whole: a history is read in brief
 
-    def _has_returned(self, place: Checkpoint) -> bool:
-        """Tell whether a restore led to where the workspace stands, before a turn, and nothing changed since.
+    def _rewinding(self, line: Sequence[Checkpoint]) -> History:
+        from lastgood.rewind import History, has_returned, led_to
 
-        The files are looked at only where the rest is so. What that restore left as it was is no change.
-        """
-        from lastgood.undo import has_returned, is_before_turn
+        operations, work = self.operations(), self._context.work
+        begun = {one.id: one.session for one in line if one.kind == "session-start" and one.session}
+        starts = {id: session for id, session in begun.items() if work.run(session) is not None}
+        back = led_to(operations)
 
-        if not is_before_turn(place) or not has_returned(self.operations(), place.id):
-            return False
+        def ended(session: str) -> bool:
+            found = work.session(session)
+            return found is None or found.state == "ended"
+
+        return History(
+            line=line,
+            untouched=lambda: self._is_untouched(line[0]),
+            returned=has_returned(operations, line[0].id),
+            starts=starts,
+            taken_back={id for id, session in starts.items() if id in back and ended(session)},
+        )
+
+    def _is_untouched(self, place: Checkpoint) -> bool:
+        """Tell whether going to a place would change no file; what a restore leaves as it is counts not."""
         try:
             return self.plan_restore(place.id, only=["files"], force=True).empty
         except Damaged:  # it cannot be gone back to
@@ -244,7 +259,7 @@ class Restores(OpenWorkspace):
         discard: bool = False,
         force: bool = False,
     ) -> RestoreReport:
-        """Go back to before the Nth last turn; where there are no turns, N states of the files back.
+        """Go back to before the Nth last turn; without turns before the Nth last run, else N states back.
 
         The options are those of `restore`.
         """
@@ -318,6 +333,18 @@ class Restores(OpenWorkspace):
             )
         directory = make_empty(to, store=self._context.store)
         return restore_aside(self._context, target, directory=directory, tree=self._view.tree(target))
+
+
+def _too_far(history: History, turns: int) -> NotFound:
+    from lastgood.rewind import runs_of, states_before
+
+    message = f"cannot rewind {turns}: there is no checkpoint that far back"
+    if history.unit == "run":
+        message += f"; runs before `@` that changed a file: {len(runs_of(history))}"
+    elif history.unit == "state":
+        message += f"; states of the files before `@`: {len(states_before(history.line))}"
+    hint = "to take back what changed since where you stand: lastgood restore @\nsee: lastgood list"
+    return NotFound(message, hint=hint)
 
 
 # --- Going on after a crash ---

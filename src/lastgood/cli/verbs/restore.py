@@ -6,10 +6,10 @@ import time
 
 from lastgood.cli import opening
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
-from lastgood.cli.plans import part_lines, remarks, report_counts
+from lastgood.cli.plans import part_lines, remarks, report_counts, told_parts
 from lastgood.cli.references import as_meant, looked_up, refuse_paths_alone
 from lastgood.cli.restoring import agreed, check_options, restore, telling_what_is_left
-from lastgood.cli.wording import ago, called, count, moment, table, title
+from lastgood.cli.wording import ago, called, count, moment, shortened, table, title
 from lastgood.errors import NotFound, Usage
 from lastgood.ids import short
 from lastgood.workspace.restore import Restores
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lastgood.literals import Direction
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
-    from lastgood.model.report import UndoReport
+    from lastgood.model.report import RewindExtent, UndoReport
 
 
 _OFFERED = 15
@@ -50,8 +50,7 @@ def restore_verb(call: Call, console: Console) -> int:
         if shown:
             meant = as_meant(call, console, workspace=workspace)
             if meant is None:
-                console.warn("nothing was changed")
-                return DECLINED
+                return restore(None, call, console, workspace=workspace)
             call, ref = meant, meant.argument(0)
         elif ref is None and call.paths:
             refuse_paths_alone(call, workspace)
@@ -62,9 +61,6 @@ def restore_verb(call: Call, console: Console) -> int:
             target = _picked(call, console, workspace, at=workspace.stands_at())
         else:
             target = looked_up(ref, call, workspace)
-        if target is None:
-            console.warn("nothing was changed")
-            return DECLINED
         return restore(target, call, console, workspace=workspace)
 
 
@@ -117,20 +113,58 @@ def rewind_verb(call: Call, console: Console) -> int:
     with open_group(call, Restores, purpose="find") as workspace:
         console.left = "nothing was changed"
         at = workspace.stands_at()
-        target: Checkpoint | None = None
+        extent: RewindExtent | None = None
         try:
-            target = workspace.rewind_target(steps)
+            extent = workspace.preview_rewind(steps)
         except NotFound:
             if not picks or at is None:
                 raise
+        target = None if extent is None else extent.target
         if picks:  # where nothing before differs, there is still what to pick from
             target = _picked(call, console, workspace, at=at if target is None else target.id)
-        elif not workspace.list(kind="turn", limit=1, brief=True):
-            console.note(f"{count(steps, 'state')} back: no checkpoint here is a turn's")
-        if target is None:
-            console.warn("nothing was changed")
-            return DECLINED
-        return restore(target, call, console, workspace=workspace)
+        above = [] if picks or extent is None else _extent_lines(extent, call, workspace=workspace)
+        for line in above:
+            console.note(line)
+        return restore(target, call, console, workspace=workspace, above=above)
+
+
+def _extent_lines(extent: RewindExtent, call: Call, *, workspace: Restores) -> list[str]:
+    """Return which runs a rewind takes back, and what else goes of what was saved (rule T15)."""
+    now, runs = time.time_ns(), extent.runs
+    saves = () if call.has("merge") else extent.saves
+
+    def aged(says: str, one: Checkpoint) -> str:
+        return f"  {says}, {ago(one.manifest.created_at, now=now)}"
+
+    lines = []
+    if runs:
+        lines = [f"Back to before the last {'run' if len(runs) == 1 else count(len(runs), 'run')}:"]
+        lines += _few([aged(_command(one), one) for one in runs])
+    if saves:
+        lines.append(
+            "Saved beside that, and goes too:" if runs else f"Back by {count(len(saves), 'saved state')}:"
+        )
+        lines += _few([aged(_found_by(one) if one in runs else called(one), one) for one in saves])
+    if runs and saves and saves[-1].sequence > runs[0].sequence:
+        base = workspace.previous(saves[-1].id)
+        if base is not None:
+            kept = call.command(f"rewind {len(runs)} --merge --base {base.short_id}")
+            lines.append(f"  to keep it: {kept}")
+    return lines
+
+
+def _command(start: Checkpoint) -> str:
+    """Return what a run was of whose start a checkpoint is."""
+    return shortened(title(start).removeprefix("before: "), _SAID)
+
+
+def _found_by(start: Checkpoint) -> str:
+    return f"{start.short_id} (what was changed before: {_command(start)})"
+
+
+def _few(lines: Sequence[str]) -> list[str]:
+    more = [f"  and {len(lines) - _SHOWN:,} more"] if len(lines) > _SHOWN else []
+    return [*lines[:_SHOWN], *more]
 
 
 # --- undo, redo: take back the last restore, delete or prune, or do it again ---
@@ -206,7 +240,8 @@ def _tell(report: UndoReport, operation: Operation, call: Call, console: Console
     else:
         result = report_counts(report.outcomes)
     console.sentence(f"{done} the {_named(operation)} of {moment(operation.at)}: {result}")
-    for line in (*remarks(report.outcomes), *(line for part in report.parts for line in part_lines(part))):
+    told = told_parts(report.parts, report.operation.parts)
+    for line in (*remarks(report.outcomes), *(line for part in told for line in part_lines(part))):
         console.warn(line)
     if effective:
         console.line(f"the other way: {call.command('redo' if undoing else 'undo')}")

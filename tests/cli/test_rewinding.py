@@ -1,0 +1,111 @@
+"""Taking back what agents did, by the number of their runs, on the command line (rule T15)."""
+
+from __future__ import annotations
+
+import pytest
+
+import lastgood as package
+from tools.command import Command
+
+
+@pytest.fixture
+def ran(lastgood: Command) -> Command:
+    """Return the command in a project after two runs and a save of one's own."""
+    for name in ("a", "b"):
+        (lastgood.project / name).write_text("0\n", encoding="utf-8")
+    lastgood("save", "start")
+    for name in ("a", "b"):
+        lastgood("run", "--", "sh", "-c", f"echo agent > {name}")
+    (lastgood.project / "notes").write_text("mine\n", encoding="utf-8")
+    lastgood("save", "my notes")
+    return lastgood
+
+
+def files(command: Command) -> dict[str, str]:
+    return {path.name: path.read_text(encoding="utf-8").strip() for path in command.project.iterdir()}
+
+
+def test_a_rewind_takes_back_runs_and_names_what_else_goes(ran: Command) -> None:
+    """T15: a save of one's own is no step."""
+    asked = ran.terminal("rewind", "2", answers="n\n", expect=130).out
+    said = [
+        "Back to before the last 2 runs:",
+        "  sh -c echo agent > b, ",
+        "  sh -c echo agent > a, ",
+        "Saved beside that, and goes too:",
+        "(my notes), ",
+        "  to keep it: lastgood rewind 2 --merge --base ckpt_",
+        "Go ahead?",
+    ]
+    places = [asked.find(one) for one in said]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert "is a turn's" not in asked
+    ran.terminal("rewind", "2", answers="y\n")
+    assert files(ran) == {"a": "0", "b": "0"}
+
+
+def test_what_one_saved_since_can_be_kept_as_a_rewind_says(ran: Command) -> None:
+    """T15, T17."""
+    said = ran("rewind", "2", "--dry-run").err
+    typed = next(line for line in said.splitlines() if "to keep it: " in line).partition("lastgood ")[2]
+    done = ran(*typed.split(), "--yes")
+    assert files(ran) == {"a": "0", "b": "0", "notes": "mine"}
+    assert "goes too" not in done.err
+
+
+def test_one_rewind_after_the_other_goes_on_back_by_runs(ran: Command) -> None:
+    """T15: a run that was taken back is none to take back."""
+    ran("rewind", "--yes")
+    assert files(ran) == {"a": "agent", "b": "0"}
+    (ran.project / "notes").write_text("mine\n", encoding="utf-8")
+    ran("save", "again")
+    done = ran("rewind", "--yes")
+    assert "echo agent > a, " in done.err
+    assert "echo agent > b, " not in done.err
+    assert files(ran) == {"a": "0", "b": "0"}
+    ran("undo", "--yes")
+    assert files(ran) == {"a": "agent", "b": "0", "notes": "mine"}
+
+
+def test_a_run_that_changed_nothing_is_passed_over(ran: Command) -> None:
+    """T15."""
+    ran("run", "--", "true")
+    assert "echo agent > b, " in ran("rewind", "--dry-run").err
+
+
+def test_more_runs_than_there_are_is_said(ran: Command) -> None:
+    assert "runs before `@` that changed a file: 2" in ran("rewind", "3", "--yes", expect=10).err
+
+
+def test_a_run_that_was_killed_is_taken_back_from_where_it_began(lastgood: Command) -> None:
+    """T15: of what it changed no checkpoint has anything."""
+    (lastgood.project / "a").write_text("0\n", encoding="utf-8")
+    lastgood("save", "start")
+    lastgood("run", "--", "sh", "-c", "echo agent > a; kill -9 $PPID", expect=None)
+    assert files(lastgood) == {"a": "agent"}
+    done = lastgood("rewind", "--yes", "--force")
+    assert "Back to before the last run:" in done.err
+    assert files(lastgood) == {"a": "0"}
+    assert "that far back" in lastgood("rewind", "--yes", "--force", expect=10).err
+
+
+def test_a_session_without_a_plan_is_no_run(lastgood: Command) -> None:
+    """T15: who says that a session begins may make many saves in it."""
+    with package.open(lastgood.project, store=lastgood.store, maintenance="off") as workspace:
+        with workspace.session(goal="by hand"):
+            for number in range(3):
+                (lastgood.project / "a").write_text(str(number), encoding="utf-8")
+                workspace.save(str(number))
+        extent = workspace.preview_rewind(1)
+        assert (extent.unit, extent.target.message, extent.runs) == ("state", "1", ())
+        assert workspace.rewind_target(1) == extent.target
+
+
+def test_progress_that_nobody_reported_is_not_told(ran: Command) -> None:
+    """T11: what `run -- COMMAND` notes itself comes back in silence; what somebody said is told."""
+    for words in (("rewind", "--dry-run"), ("rewind", "--yes"), ("undo",), ("redo",)):
+        done = ran(*words)
+        assert "progress" not in done.out + done.err
+    ran("progress", "set", "--phase", "Construction")
+    assert "progress: put back" in ran("rewind", "--yes").err
