@@ -70,7 +70,7 @@ RunEventType = Literal[
 RunState = Literal["done", "failed", "interrupted"]
 Choice = Literal["continue", "fresh", "review"]
 Settled = Literal["finished-restore", "rolled-back-restore"]
-Recovered = Literal["continue", "fresh", "review", "finished-restore", "rolled-back-restore"]
+Recovered = Literal["continue", "rolled-back", "fresh", "review", "finished-restore", "rolled-back-restore"]
 ArtifactState = Literal["present", "reloaded", "missing"]
 OnFailure = Literal["rollback", "keep", "stop"]
 

@@ -256,9 +256,8 @@ def recover(
 ) -> RecoverReport:
     """Finish an interrupted restore; then continue the run that died, give it up, or only look.
 
-    ``ref`` names a checkpoint or a session. Without a choice it, or the one run that died, goes on;
-    with nothing dead the position is reported as of where the workspace stands, and artifacts that are
-    missing are brought back from there.
+    ``ref`` names a checkpoint or a session. Without a choice it, or the one run that died, goes on; with
+    nothing dead the position of where the workspace stands is told, and missing artifacts come from there.
     ``roll_back`` takes an interrupted restore back; else it takes the files and the progress of the run
     that goes on back to the checkpoint (asked for together with ``continue``, it does both). ``force``
     does so although another session is at work (rule T14), and takes over from one that holds the workspace.
@@ -283,6 +282,7 @@ def recover(
         choice=choice,
         owner=owner,
         rewinds_files=rewinds_files,
+        goes_on=not roll_back or choice == "continue" or owner_pid is not None,
         force=force,
         consent=consent,
         settled=settled,
@@ -299,11 +299,15 @@ def recover(
 
 
 class _Way(Value):
-    """How a run is dealt with; ``rewinds_files`` says that its files and progress are taken back first."""
+    """How a run is dealt with; ``rewinds_files`` says that its files and progress are taken back first.
+
+    ``goes_on`` says that somebody is at work in it from now on; else it waits.
+    """
 
     choice: Choice | None
     owner: Owner
     rewinds_files: bool
+    goes_on: bool
     force: bool
     consent: Consent | None
     settled: SettledRestore
@@ -328,6 +332,8 @@ def _resumed(context: Context, view: View, ref: str | None, way: _Way) -> Recove
         return _reloaded(context, view, found, force=way.force).replace(done=way.settled.done)
     if way.choice == "fresh":
         return _with_conversation(context, _given_up(context, view, found, force=way.force))
+    if not (way.goes_on or way.rewinds_files):
+        return _with_conversation(context, _report(context, view, found).replace(done=way.settled.done))
     return _with_conversation(context, _continued(context, view, found, way))
 
 
@@ -350,7 +356,10 @@ def _with_position(context: Context, found: Found, *, target: str | None) -> Fou
 
 
 def _continued(context: Context, view: View, found: Found, way: _Way) -> RecoverReport:
-    """Make the session active again under another owner, its running tasks waiting to be done again."""
+    """Make the session active again under another owner, its running tasks waiting to be done again.
+
+    One that only goes back waits until somebody goes on with it: whoever took it back need not be at work.
+    """
     assert found.run is not None
     with context.locks.recovery(context.key, wait=context.wait):
         was = _still_left(context, found.run, force=way.force)
@@ -364,6 +373,8 @@ def _continued(context: Context, view: View, found: Found, way: _Way) -> Recover
                 besides=was.id,
                 is_own=may_be_callers,
             )
+        if not way.goes_on:  # what waits takes over from nobody
+            replacing, evicted = (), None
         change = tasks.released
         if way.rewinds_files:
             back = _agreed_rollback(context, view, found, way)
@@ -375,12 +386,12 @@ def _continued(context: Context, view: View, found: Found, way: _Way) -> Recover
                 _put_back(context, left)
                 raise
             found = found.replace(checkpoint=back.target, returned=not found.named)
-        anew = _taken_up(context, was, owner=way.owner)
+        anew = _taken_up(context, was, owner=way.owner) if way.goes_on else _waiting(context, was)
         _settle(context, anew, was=was, change=change, replacing=replacing)
         if evicted is not None:
             abandon_steps(context, evicted.id)
     report = _report(context, view, found.replace(run=report_on(context, anew)))
-    report = report.replace(done="continue", took_over=evicted)
+    report = report.replace(done="continue" if way.goes_on else "rolled-back", took_over=evicted)
     return back.told(report, restored) if way.rewinds_files else report
 
 
@@ -397,6 +408,11 @@ def _taken_up(context: Context, was: Session, *, owner: Owner) -> Session:
         ancestry=None,
     )
     return placed(context.replace(session=was.id), anew)
+
+
+def _waiting(context: Context, was: Session) -> Session:
+    """Return a session as it is once it was taken back, and nobody goes on with it yet."""
+    return was.replace(state="incomplete", ended_at=context.clock.now(), ended_by="rolled back")
 
 
 def _laid_down(context: Context, was: Session) -> Session:
@@ -479,7 +495,7 @@ def _planned_rollback(context: Context, view: View, found: Found, *, force: bool
         plan=_with_progress(context, plan, run, then),
         progress=then,
         irreversible=irreversible(context, target),
-        edited=_edited(context, plan, since=last_sign(context, run)),
+        edited=_edited(context, plan, since=max(last_sign(context, run), run.session.ended_at or 0)),
         undone=tasks.done_since(run.progress, then),
         passed_over=_hit(context, found, target=target),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -280,7 +281,39 @@ def test_a_restore_that_was_killed_is_taken_back_beside_a_run_that_died(
     assert "rolled the interrupted restore back" in done.out
     assert (lastgood.project / "a").read_text() == "2\n"
     assert names(lastgood.project) == {"a", "junk"}
+    assert "is active" not in done.out
+    assert lastgood("status", "--json").json["state"] == "incomplete"
+
+
+def test_a_run_that_was_taken_back_waits_until_somebody_goes_on_with_it(
+    lastgood: Command, shell: Shell
+) -> None:
+    """P7: nobody is said to be at work in it, however often it is taken back."""
+    shell(script(START, ":task start A; echo A > a", ":task done A", ":task start B; echo B > b", DIE))
+    done = lastgood("recover", "--rollback")
+    run = lastgood("session", "list", "--json").json["sessions"][0]["id"]
+    assert f"Session {run} waits: nobody is at work in it.\n" in done.out
+    assert f"lastgood recover {run} --continue" in done.err
+    assert f"{run} is incomplete: it was taken back, and waits" in lastgood("status").out
+    again = lastgood("recover", "--rollback", "--json").json
+    assert (again["done"], again["edited"]) == ("rolled-back", [])
+    assert lastgood("recover", "--continue", "--json").json["done"] == "continue"
     assert lastgood("status", "--json").json["state"] == "active"
+
+
+def test_a_run_is_taken_back_and_gone_on_with_in_one_call(lastgood: Command, shell: Shell) -> None:
+    """P7."""
+    shell(script(START, f":task start A; echo A > a; {DIE}"))
+    done = lastgood("recover", "--rollback", "--continue", "--json").json
+    assert (done["done"], done["session"]["state"]) == ("continue", "active")
+    assert names(lastgood.project) == set()
+
+
+def test_who_is_named_as_owner_goes_on_with_what_is_taken_back(lastgood: Command, shell: Shell) -> None:
+    """P7."""
+    shell(script(START, f":task start A; echo A > a; {DIE}"))
+    done = lastgood("recover", "--rollback", "--owner-pid", str(os.getpid()), "--json").json
+    assert (done["done"], done["session"]["state"]) == ("continue", "active")
 
 
 def test_very_many_deletions_are_asked_about_where_a_checkpoint_is_named(
@@ -338,7 +371,7 @@ def test_the_files_of_a_rollback_are_brought_back_alone_where_the_progress_went_
 ) -> None:
     """P7b, T8: as the refusal says, which a session's own undo leads to."""
     shell(script(START, ":task start A; echo A > a", ":task done A", ":task start B; echo B > b", DIE))
-    id = lastgood("recover", "--rollback", "--json").json["session"]["id"]
+    id = lastgood("recover", "--rollback", "--continue", "--json").json["session"]["id"]
     assert names(lastgood.project) == {"a"}
     within = {"LASTGOOD_SESSION": id}
     lastgood("task", "start", "B", env=within)

@@ -220,7 +220,7 @@ def test_of_a_session_that_nobody_is_proven_to_be_at_recover_asks(lastgood: Comm
 
 
 @pytest.mark.parametrize(
-    ("option", "state"), [("--continue", "active"), ("--rollback", "active"), ("--fresh", "ended")]
+    ("option", "state"), [("--continue", "active"), ("--rollback", "incomplete"), ("--fresh", "ended")]
 )
 def test_what_was_chosen_is_done(lastgood: Command, shell: Shell, option: str, state: str) -> None:
     """P7a."""
@@ -427,7 +427,7 @@ def test_several_dead_runs_are_told_with_goal_age_and_what_was_left(lastgood: Co
     assert "(taxes): last sign of life " in refused.err
     lastgood("recover", "prices", "--rollback")
     assert restored(lastgood.project)
-    assert sessions(lastgood) == {"prices": "active", "taxes": "incomplete"}
+    assert sessions(lastgood) == {"prices": "incomplete", "taxes": "incomplete"}
 
 
 # A session that starts beside one that did not finish.
@@ -441,7 +441,7 @@ def test_a_start_beside_one_that_did_not_finish_says_so_and_both_stay(
     started = lastgood("session", "start", "--goal", "next")
     assert "did not finish; see where it stood: lastgood recover sess_" in started.err
     assert sessions(lastgood) == {"next": "active", "prices": "incomplete"}
-    lastgood("recover", "prices", "--rollback")
+    lastgood("recover", "prices", "--rollback", "--continue")
     assert restored(lastgood.project)
     assert sessions(lastgood) == {"next": "incomplete", "prices": "active"}
 
@@ -513,7 +513,7 @@ def test_a_fresh_checkout_finds_what_was_left_elsewhere(
     assert f"lastgood workspace attach {lastgood.project}" in shown.err
     there("workspace", "attach", str(lastgood.project))
     assert "incomplete" in there("checkpoint", "status").out
-    there("recover", "--rollback")
+    there("recover", "--rollback", "--continue")
     assert (checkout / "prices").read_text() == "10\n"
     assert "incomplete" not in there("checkpoint", "status").out
 

@@ -382,6 +382,7 @@ _LEFT = {
     "interrupted": "interrupted before it finished",
     "unfinished": "ended with tasks left",
     "error": "ended by an error",
+    "rolled back": "taken back, and waits",
 }
 
 

@@ -339,10 +339,11 @@ FILES: tuple[Verb, ...] = (
             "First finishes an interrupted restore. Then finds the run that died, says where it\n"
             "stood, and goes on with it: its session is active again, finished tasks stay done, a\n"
             "task that was running waits to be done again, and steps of which nobody saw the end\n"
-            "are named. REF is a checkpoint, a session or its goal. On a terminal it asks; elsewhere\n"
-            "a REF, or the only run that died, goes on; of one whose owner may live it has to be\n"
-            "said what becomes of it. With nothing dead it tells the position of REF or of where\n"
-            "the workspace stands (`@`), and brings back artifacts that are missing from there."
+            "are named. What --rollback takes back waits until somebody goes on with it; with\n"
+            "--continue that is now. REF is a checkpoint, a session or its goal. On a terminal it\n"
+            "asks; elsewhere a REF, or the only run that died, goes on; of one whose owner may live\n"
+            "it has to be said what becomes of it. With nothing dead it tells the position of REF or\n"
+            "of where the workspace stands (`@`), and brings back artifacts that are missing there."
         ),
         spellings=("resume",),
         arguments=(Argument(name="REF", form="ref", required=False),),
@@ -369,7 +370,7 @@ FILES: tuple[Verb, ...] = (
         ),
         examples=(
             ("lastgood recover", "after a crash"),
-            ("lastgood recover --rollback", "go on from before what is unfinished"),
+            ("lastgood recover --rollback", "take back what is unfinished"),
             ("lastgood recover --review", "only look"),
         ),
         codes=(0, 2, 3, 10, 11, 13, 14),

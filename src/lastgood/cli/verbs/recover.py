@@ -248,16 +248,25 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
     console.lines((*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())))
     if report.took_over is not None:
         console.warn(f"took over from {report.took_over.id}: {owner(report.took_over)}")
-    active = f"Session {run.id} is active again"
-    if run.words:
-        console.line(f"{active}; {going_on(run, call)}")
-    else:
-        console.line(f"{active}: export LASTGOOD_SESSION={run.id}")
+    _tell_session(run, call, console)
     if report.operation is not None:
         moved = report.restored is None or any(one.result != "kept" for one in report.restored.outcomes)
         console.note(f"take the {'files' if moved else 'progress'} back with: {call.command('undo')}")
     tell_waiting(report, call, console)
     console.line("Ready to continue.")
+
+
+def _tell_session(run: SessionReport, call: Call, console: Console) -> None:
+    """Say whether somebody is taken to be at work from now on, and how work goes on."""
+    if run.state != "active":
+        console.line(f"Session {run.id} waits: nobody is at work in it.")
+        by_hand = f"go on with it: {call.command(f'recover {run.id} --continue')}"
+        console.note(going_on(run, call) if run.words else by_hand)
+        console.note(f"give it up: {call.command(f'recover {run.id} --fresh')}")
+    elif run.words:
+        console.line(f"Session {run.id} is active again; {going_on(run, call)}")
+    else:
+        console.line(f"Session {run.id} is active again: export LASTGOOD_SESSION={run.id}")
 
 
 def _names_checkpoint(call: Call) -> bool:

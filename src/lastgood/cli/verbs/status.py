@@ -122,7 +122,12 @@ def _sessions(report: StatusReport, call: Call) -> list[tuple[str, str]]:
         facts.append(("session", f"{one.id} is active: {owner(one.session)}, heartbeat {beaten}"))
         facts += [("", f"  {line}") for line in standing(one)]
     for one in report.incomplete:
-        facts.append(("session", f"{one.id} is incomplete: it stopped without finishing"))
+        why = (
+            "was taken back, and waits"
+            if one.session.ended_by == "rolled back"
+            else "stopped without finishing"
+        )
+        facts.append(("session", f"{one.id} is incomplete: it {why}"))
         facts += [("", f"  {line}") for line in standing(one)]
         facts.append(("", f"  {going_on(one, call)}"))
     if not report.sessions and not report.incomplete and report.position is not None:
