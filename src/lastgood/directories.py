@@ -99,7 +99,7 @@ class Directories:
         # The least recently used comes first.
         self._open: dict[bytes, int] = {}
         self._nearby = Nearby(self._root)
-        self.unlocked = dict(closed)
+        self.unlocked: dict[bytes, int] = dict(closed)
 
     def __enter__(self) -> Self:
         return self

@@ -39,9 +39,9 @@ class Step:
     __slots__ = ("directories_only", "following", "rank", "segment")
 
     def __init__(self, *, rank: int, directories_only: bool, segment: Segment) -> None:
-        self.rank = rank
-        self.directories_only = directories_only
-        self.segment = segment
+        self.rank: int = rank
+        self.directories_only: bool = directories_only
+        self.segment: Segment = segment
         self.following: tuple[Step, ...] = ()
 
     @property
@@ -147,8 +147,8 @@ class Tables:
     __slots__ = ("directories", "files")
 
     def __init__(self, *, directories: Table, files: Table) -> None:
-        self.directories = directories
-        self.files = files
+        self.directories: Table = directories
+        self.files: Table = files
 
     def extended(self, additions: Iterable[tuple[int, bool, Segment]]) -> Tables:
         """Return tables with more rules: rank, whether it is for directories only, shapes."""
@@ -199,8 +199,8 @@ class Rules:
     )
 
     def __init__(self, *, depth: int, fingerprint: bytes, readable: bool) -> None:
-        self.fingerprint = fingerprint
-        self.readable = readable
+        self.fingerprint: bytes = fingerprint
+        self.readable: bool = readable
         self._depth = depth
         self._floating = _EMPTY  # the rules without a slash, from here up
         self._open: tuple[Step, ...] = ()  # how far the rules with a slash have got

@@ -58,7 +58,7 @@ class Exact:
     __slots__ = ("name",)
 
     def __init__(self, name: bytes) -> None:
-        self.name = name
+        self.name: bytes = name
 
     def matches(self, name: bytes) -> bool:
         """Tell whether a name is matched."""
@@ -71,7 +71,7 @@ class Prefix:
     __slots__ = ("prefix",)
 
     def __init__(self, prefix: bytes) -> None:
-        self.prefix = prefix
+        self.prefix: bytes = prefix
 
     def matches(self, name: bytes) -> bool:
         """Tell whether a name is matched."""
@@ -84,7 +84,7 @@ class Suffix:
     __slots__ = ("suffix",)
 
     def __init__(self, suffix: bytes) -> None:
-        self.suffix = suffix
+        self.suffix: bytes = suffix
 
     def matches(self, name: bytes) -> bool:
         """Tell whether a name is matched."""
@@ -97,10 +97,10 @@ class Pieces:
     __slots__ = ("first", "last", "least", "middle")
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
-        self.first = pieces[0]
-        self.last = pieces[-1]
-        self.middle = tuple(piece for piece in pieces[1:-1] if piece)
-        self.least = len(self.first) + len(self.last)
+        self.first: bytes = pieces[0]
+        self.last: bytes = pieces[-1]
+        self.middle: tuple[bytes, ...] = tuple(piece for piece in pieces[1:-1] if piece)
+        self.least: int = len(self.first) + len(self.last)
 
     def matches(self, name: bytes) -> bool:
         """Tell whether a name is matched."""
@@ -278,10 +278,10 @@ class Line:
     def __init__(
         self, ways: Sequence[Way], *, floating: bool, negative: bool, directories_only: bool
     ) -> None:
-        self.ways = ways
-        self.floating = floating
-        self.negative = negative
-        self.directories_only = directories_only
+        self.ways: Sequence[Way] = ways
+        self.floating: bool = floating
+        self.negative: bool = negative
+        self.directories_only: bool = directories_only
 
 
 class Pattern:
@@ -291,9 +291,9 @@ class Pattern:
 
     def __init__(self, line: Line) -> None:
         self.routes: tuple[Route, ...] = tuple(_route(way) for way in line.ways)
-        self.floating = line.floating
-        self.negative = line.negative
-        self.directories_only = line.directories_only
+        self.floating: bool = line.floating
+        self.negative: bool = line.negative
+        self.directories_only: bool = line.directories_only
 
 
 def _route(way: Way) -> Route:

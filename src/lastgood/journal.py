@@ -36,10 +36,10 @@ class JournalReader:
             raise self._failed("read", error) from error
         if content is None:
             return None
-        from lastgood.model.operation import decode_journal  # lazily: each save looks whether there is one
+        from lastgood.model.operation import JOURNAL  # lazily: each save looks whether there is one
 
         try:
-            return decode_journal(_payload(content))
+            return JOURNAL.decode(_payload(content))
         except (Damaged, ValueError) as error:
             raise self._damaged(error.message if isinstance(error, Damaged) else str(error)) from error
 
@@ -98,9 +98,9 @@ class FileJournal(JournalReader):
         """Write the journal; durable when it returns. `Busy` if an unfinished one is there."""
         if os.path.lexists(self._path):
             raise Busy("an interrupted restore waits to be finished", hint="run: lastgood recover")
-        from lastgood.model.operation import encode_journal
+        from lastgood.model.operation import JOURNAL
 
-        payload = encode_journal(journal)
+        payload = JOURNAL.encode(journal).encode("ascii")
         head = b"%s %08x %d\n" % (_MARK, zlib.crc32(payload), len(payload))
         try:
             replace_durably(self._path, head + payload, temporary=self._path + b".new")

@@ -46,7 +46,7 @@ class LedgerAnchor:
         self._directory = directory
         self._path = directory + b"/" + store.encode("utf-8", "surrogateescape").hex().encode()
         # Where what was seen of the store is written.
-        self.file = to_text(self._path)
+        self.file: str = to_text(self._path)
         self._last: tuple[bytes, LedgerState | None] = (b"", None)
 
     def key(self) -> bytes:
@@ -125,7 +125,7 @@ class AnchorFile:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self.known = _newest(os.pread(descriptor, 2 * _SLOT, 0))
+        self.known: LedgerState | None = _newest(os.pread(descriptor, 2 * _SLOT, 0))
 
     def advance(self, seen: LedgerState, *, anew: bool = False) -> None:
         """Remember a state unless a later one is known (``anew``: whatever is known).

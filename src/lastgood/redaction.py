@@ -26,10 +26,10 @@ class Shape:
     __slots__ = ("_before", "_reach", "literals", "name", "pattern")
 
     def __init__(self, name: str, literals: str, pattern: str, *, before: str = "", reach: int = 0) -> None:
-        self.name = name
+        self.name: str = name
         self._reach = reach
-        self.literals = tuple(literals.split())
-        self.pattern = re.compile(pattern)
+        self.literals: tuple[str, ...] = tuple(literals.split())
+        self.pattern: re.Pattern[str] = re.compile(pattern)
         self._before = re.compile(rf"{before}\Z") if before else None
 
     def places(self, text: str, at_hand: Iterable[int]) -> Iterator[tuple[int, int]]:

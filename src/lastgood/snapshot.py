@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectWriter
     from lastgood.model.checkpoint import Checkpoint, GitState, Manifest
     from lastgood.model.long_list import LongList
+    from lastgood.model.session import CurrentWork
     from lastgood.model.tree import Change, Entry
     from lastgood.transaction import ReadTransaction, SaveTransaction
     from lastgood.worktree import GitSnapshot, Scan
@@ -190,7 +191,8 @@ class WorkspaceSnapshot:
         budget: float | None = None,
         given: GivenConversation | None = None,
     ) -> None:
-        self.context = context = transaction.context
+        self.context: Context = transaction.context
+        context = self.context
         self._given = given
         self._captured: Captured | None = None
         self._forced = forced
@@ -198,15 +200,15 @@ class WorkspaceSnapshot:
         self._started = context.clock.monotonic()
         self._facts = context.catalogue.latest_facts(context.key)
         self._generation = transaction.generation(self._facts)
-        self.standing = current_work(context)
+        self.standing: CurrentWork = current_work(context)
         self._writer = transaction.writer()
         self._empty = self._writer.stored_bytes
         try:
-            self.scan = context.scanner.scan(self._request(budget), writer=self._writer)
+            self.scan: Scan = context.scanner.scan(self._request(budget), writer=self._writer)
         except BaseException:
             self._writer.abandon()
             raise
-        self.files = ScannedFiles(self.scan)
+        self.files: ScannedFiles = ScannedFiles(self.scan)
         # How paths are looked at within `looking`, through the directories that it keeps open.
         self.look: Look | None = None
 

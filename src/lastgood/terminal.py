@@ -106,7 +106,7 @@ class KeyWatch:
         asked, self._asking = os.pipe()
         self._answer, answering = os.pipe()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        self.pid = os.fork()
+        self.pid: int = os.fork()
         if self.pid == 0:
             _watch(command, asked=asked, answering=answering, die_with_parent=die_with_parent)
         os.close(asked)

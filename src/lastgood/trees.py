@@ -28,7 +28,7 @@ class Files(StoredTree):
 
     def __init__(self, root: TreeId, objects: ObjectReader) -> None:
         super().__init__(root, self._listing)
-        self.objects = objects
+        self.objects: ObjectReader = objects
         self._known: dict[TreeId, Sequence[Entry]] = {}
         self._places: dict[bytes, TreeId | None] = {b"": root}
         # The directory that was asked last, by name: most questions come directory by directory.
@@ -86,7 +86,7 @@ class ScannedFiles:
 
     def __init__(self, scan: Scan) -> None:
         self._scan = scan
-        self.root = scan.result.tree
+        self.root: TreeId = scan.result.tree
         # The directory that was asked last, by name.
         self._last: tuple[bytes | None, Mapping[bytes, Entry]] = (None, {})
 
@@ -114,7 +114,7 @@ class RememberedFiles:
     def __init__(self, files: Files, scan: Scan) -> None:
         self._files = files
         self._scan = scan
-        self.root = files.root
+        self.root: TreeId = files.root
 
     def directory(self, path: bytes, tree: TreeId) -> Sequence[Entry]:
         """Return the entries of one directory."""

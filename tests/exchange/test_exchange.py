@@ -619,12 +619,12 @@ def _change(kind: str, key: str, value: object) -> Callable[[list[dict[str, Any]
 def _session(**changed: object) -> Callable[[list[dict[str, Any]]], None]:
     def change(facts: list[dict[str, Any]]) -> None:
         key = next(one["key"] for one in facts if one["fact"] == "workspace")
-        from lastgood.model.session import Owner, Session, encode_session
+        from lastgood.model.session import SESSION, Owner, Session
 
         session = Session(
             id="sess_00", workspace_key=key, owner=Owner(host="h"), started_at=1, heartbeat_at=1
         )
-        facts.append({"fact": "session", "session": json.loads(encode_session(session)) | changed})
+        facts.append({"fact": "session", "session": json.loads(SESSION.encode(session)) | changed})
 
     return change
 

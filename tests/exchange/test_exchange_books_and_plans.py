@@ -29,7 +29,7 @@ from lastgood.locks import FlockLocks
 from lastgood.model.exchange import ExportedPlan, Facts
 from lastgood.model.run import WorkPlan
 from lastgood.settings import LimitSettings, Settings
-from lastgood.workplan.plan import encode_plan
+from lastgood.workplan.plan import PLAN
 from lastgood.workspace import Workspace
 from tools.ledgers import texts
 from tools.parcels import facts_of, lines, members_of, rebuilt
@@ -599,7 +599,7 @@ def test_every_sound_plan_comes_back_as_it_was(plan: WorkPlan) -> None:
     sound = plan.replace(source=None if plan.source is None else "/" + plan.source)
     kept = ExportedPlan(sessions=("sess_0123456789abcdef",), workspace_key="ab", plan=sound)
     (back,) = decode_facts(encode_facts(Facts(plans=(kept,)))).plans
-    assert encode_plan(back.plan) == encode_plan(sound)
+    assert PLAN.encode(back.plan) == PLAN.encode(sound)
     assert (back.sessions, back.workspace_key) == (kept.sessions, kept.workspace_key)
 
 

@@ -195,7 +195,7 @@ def test_what_is_no_manifest_is_damaged(text: bytes) -> None:
 def test_an_operation_survives_the_round_trip(some: tuple[Step, ...]) -> None:
     original = Operation(id="op_1", workspace_key="k", type="restore", at=5, target="t", steps=some)
 
-    assert operation.decode_operation(operation.encode_operation(original)) == original
+    assert operation.OPERATION.decode(operation.OPERATION.encode(original)) == original
 
 
 @given(
@@ -218,7 +218,7 @@ def test_a_journal_survives_the_round_trip(
         closed=closed,
     )
 
-    assert operation.decode_journal(operation.encode_journal(original)) == original
+    assert operation.JOURNAL.decode(operation.JOURNAL.encode(original)) == original
 
 
 def test_a_journal_of_a_release_that_names_no_closed_directories_can_be_read() -> None:
@@ -226,10 +226,10 @@ def test_a_journal_of_a_release_that_names_no_closed_directories_can_be_read() -
     journal = Journal(
         operation="op_1", type="restore", of=None, started_at=7, guard="g", target_tree="x", plan=plan
     )
-    record = json.loads(operation.encode_journal(journal))
+    record = json.loads(operation.JOURNAL.encode(journal))
     del record["closed"]
 
-    assert operation.decode_journal(json.dumps(record).encode()) == journal
+    assert operation.JOURNAL.decode(json.dumps(record).encode()) == journal
 
 
 @given(st.integers(-(10**9), 40 * 10**9))

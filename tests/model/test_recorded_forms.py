@@ -38,12 +38,12 @@ MODELS = (policy, activity, checkpoint, exchange, operation, report, run, sessio
 NAMES = {name: one for model in MODELS for name, one in vars(model).items() if isinstance(one, type)}
 STORED: dict[str, tuple[Callable[[Any], str | bytes], Callable[[Any], Any]]] = {
     "manifest": (checkpoint.encode, checkpoint.decode),
-    "operation": (operation.encode_operation, operation.decode_operation),
-    "journal": (operation.encode_journal, operation.decode_journal),
-    "session": (session.encode_session, session.decode_session),
-    "effect": (session.encode_effect, session.decode_effect),
+    "operation": (operation.OPERATION.encode, operation.OPERATION.decode),
+    "journal": (operation.JOURNAL.encode, operation.JOURNAL.decode),
+    "session": (session.SESSION.encode, session.SESSION.decode),
+    "effect": (session.EFFECT.encode, session.EFFECT.decode),
     "progress": (session.encode_progress, session.decode_progress),
-    "plan": (workplan_plan.encode_plan, workplan_plan.decode_plan),
+    "plan": (workplan_plan.PLAN.encode, workplan_plan.PLAN.decode),
     "check": (checkpoint.CHECK.encode, checkpoint.CHECK.decode),
     "header": (exchange_form.encode_header, exchange_form.decode_header),
     "facts": (exchange_form.encode_facts, exchange_form.decode_facts),

@@ -15,7 +15,7 @@ import pytest
 
 import lastgood
 from lastgood.errors import Conflict, Invalid, Unsafe, Usage
-from lastgood.model.operation import decode_journal, decode_operation, encode_operation
+from lastgood.model.operation import JOURNAL, OPERATION
 from lastgood.model.session import Progress
 from lastgood.workspace import Workspace
 from tools.command import Command
@@ -363,13 +363,13 @@ def test_steps_that_cannot_be_undone_are_named(workspace: Workspace, project: Pa
 
 def test_records_of_before_there_were_parts_are_read() -> None:
     """Invariant: operations and journals of old stay readable."""
-    operation = decode_operation(
+    operation = OPERATION.decode(
         '{"at":1,"checkpoints":[],"guard":null,"id":"op_1","of":null,"steps":[],"target":null,'
         '"type":"restore","undone":false,"version":1,"workspace_key":"k"}'
     )
     assert (operation.parts, operation.session) == ((), None)
-    assert decode_operation(encode_operation(operation)) == operation
-    journal = decode_journal(
+    assert OPERATION.decode(OPERATION.encode(operation)) == operation
+    journal = JOURNAL.decode(
         b'{"guard":"g","of":null,"operation":"op_1","plan":{"discard":false,"force":false,"id":"p","paths":[],'
         b'"steps":[],"target":"t","workspace_key":"k"},"started_at":1,"target_tree":"t","type":"restore",'
         b'"version":1}'

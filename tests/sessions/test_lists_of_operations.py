@@ -11,7 +11,7 @@ import pytest
 import lastgood
 from lastgood.errors import Damaged, NotFound
 from lastgood.model import long_list
-from lastgood.model.operation import Journal, Part, RestorePlan, encode_operation
+from lastgood.model.operation import OPERATION, Journal, Part, RestorePlan
 from lastgood.model.session import PROGRESS, Progress
 from tools.harm import lose
 from tools.unlocked import writers
@@ -82,7 +82,7 @@ def test_what_an_operation_says_does_not_grow_with_the_tasks(workspace: Workspac
         done(workspace, "T0001")
         plan = workspace.plan_restore(made.id)
         workspace.apply(plan)
-        sizes.append(len(encode_operation(workspace.operations()[0])) + len(repr(plan.parts)))
+        sizes.append(len(OPERATION.encode(workspace.operations()[0])) + len(repr(plan.parts)))
     assert sizes[1] < sizes[0] + 100
 
 
@@ -237,7 +237,7 @@ def test_an_operation_of_an_earlier_release_is_undone_and_done_again(workspace: 
     plan = workspace.plan_restore(made.id)
     old = plan.replace(parts=tuple(whole(part, workspace) for part in plan.parts))
     workspace.apply(old)
-    assert f"T{MANY - 1:04}" in encode_operation(workspace.operations()[0])
+    assert f"T{MANY - 1:04}" in OPERATION.encode(workspace.operations()[0])
     assert seen(workspace) == wanted
 
     workspace.undo()

@@ -22,12 +22,11 @@ from lastgood.model.canonical import dumps
 from lastgood.model.run import PlannedTask, WorkPlan
 from lastgood.workplan.files import read_json, read_plan, read_yaml
 from lastgood.workplan.form import TASK_KEYS, checked_plan, plan_of
+from lastgood.workplan.plan import PLAN as FORM
 from lastgood.workplan.plan import (
     command_plan,
     compare,
     cycle,
-    decode_plan,
-    encode_plan,
     fingerprint,
     matches,
     ordered,
@@ -206,7 +205,7 @@ def test_the_schema_is_one_and_is_published_as_it_is() -> None:
 
 @given(plans())
 def test_a_plan_survives_being_kept(plan: WorkPlan) -> None:
-    assert decode_plan(encode_plan(plan)) == plan
+    assert FORM.decode(FORM.encode(plan)) == plan
 
 
 @given(plans())
@@ -218,7 +217,7 @@ def test_a_plan_that_a_program_made_is_checked_and_put_in_order(plan: WorkPlan) 
 @given(st.binary(max_size=20) | st.just(b'{"version":1,"tasks":[{}]}'))
 def test_a_record_that_is_no_plan_is_damage(text: bytes) -> None:
     with pytest.raises(Damaged):
-        decode_plan(text)
+        FORM.decode(text)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from lastgood.catalogue.work import put_progress
 from lastgood.errors import NotFound
 from lastgood.model.canonical import dumps
 from lastgood.model.checkpoint import CHECK
-from lastgood.model.session import encode_effect, encode_session
+from lastgood.model.session import EFFECT, SESSION
 from lastgood.paths import to_bytes, to_text
-from lastgood.workplan.plan import decode_plan, encode_plan
+from lastgood.workplan.plan import PLAN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def take_in(connection: sqlite3.Connection, arrivals: Arrivals) -> Arrivals:
             connection,
             "session",
             _SESSION,
-            (one.id, one.workspace_key, one.exclusive, one.state, one.heartbeat_at, encode_session(one)),
+            (one.id, one.workspace_key, one.exclusive, one.state, one.heartbeat_at, SESSION.encode(one)),
         )
     )
     progress = tuple(
@@ -70,7 +70,7 @@ def take_in(connection: sqlite3.Connection, arrivals: Arrivals) -> Arrivals:
             connection,
             "step",
             _STEP,
-            (one.id, one.workspace_key, one.session, one.state, encode_effect(one)),
+            (one.id, one.workspace_key, one.session, one.state, EFFECT.encode(one)),
         )
     )
     runs = tuple(one for one in arrivals.runs if _run(connection, one))
@@ -110,7 +110,7 @@ def _run(connection: sqlite3.Connection, run: PlannedRun) -> bool:
     )
     if mine.fetchone() is None:
         return False
-    columns = (run.session, run.workspace_key, run.fingerprint, encode_plan(run.plan))
+    columns = (run.session, run.workspace_key, run.fingerprint, PLAN.encode(run.plan))
     return _inserted(connection, "run", _RUN, columns)
 
 
@@ -165,9 +165,9 @@ def move(connection: sqlite3.Connection, key: str, *, path: str, machine: str | 
 def _move_plans(connection: sqlite3.Connection, key: str, *, old: str, new: str) -> None:
     said = '"source":' + dumps(old).decode("ascii").removesuffix('"')
     for id, payload in connection.execute(_PLANS, (key, said)).fetchall():
-        plan = decode_plan(str(payload))
+        plan = PLAN.decode(str(payload))
         if plan.source is None or not plan.source.startswith(old):
             continue  # somebody's text says the same
         moved = plan.replace(source=new + plan.source.removeprefix(old))
-        connection.execute("UPDATE run SET payload = ? WHERE id = ?", (encode_plan(moved), id))
+        connection.execute("UPDATE run SET payload = ? WHERE id = ?", (PLAN.encode(moved), id))
         reseal(connection, "run", str(id))

@@ -49,11 +49,11 @@ from lastgood.errors import Damaged, Internal, LastgoodError, Storage
 from lastgood.files import make_directories, sync_directory, sync_file
 from lastgood.model.canonical import iso
 from lastgood.model.checkpoint import decode
-from lastgood.model.operation import decode_operation
-from lastgood.model.session import decode_effect, decode_session, encode_effect
+from lastgood.model.operation import OPERATION
+from lastgood.model.session import EFFECT, SESSION
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.value import Value, cast
-from lastgood.workplan.plan import decode_plan
+from lastgood.workplan.plan import PLAN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ _OLDEST = 2
 # Table: the column of a row that is read, and what reads it; first those of facts, then those of the work.
 _FORMS: dict[str, tuple[str, Callable[[object], object]]] = {
     "checkpoint": ("manifest", lambda kept: decode(forms.unpack_manifest(kept))),
-    "operation": ("payload", lambda kept: decode_operation(str(kept))),
-    "session": ("payload", lambda kept: decode_session(forms.unpack_record(kept))),
+    "operation": ("payload", lambda kept: OPERATION.decode(str(kept))),
+    "session": ("payload", lambda kept: SESSION.decode(forms.unpack_record(kept))),
     "progress": ("payload", read_progress_row),
-    "step": ("payload", lambda kept: decode_effect(forms.unpack_record(kept))),
-    "run": ("payload", lambda kept: decode_plan(forms.unpack_record(kept))),
+    "step": ("payload", lambda kept: EFFECT.decode(forms.unpack_record(kept))),
+    "run": ("payload", lambda kept: PLAN.decode(forms.unpack_record(kept))),
 }
 _WORK = tuple(_FORMS)[1:]
 
@@ -555,12 +555,12 @@ def _placed(connection: sqlite3.Connection, found: Salvage) -> tuple[Row, ...]:
 
 def _after(row: Row, moved: list[tuple[int, int]]) -> Row:
     *others, payload, _ = row
-    effect = decode_effect(forms.unpack_record(payload))
+    effect = EFFECT.decode(forms.unpack_record(payload))
     at = bisect_right(moved, effect.after, key=lambda pair: pair[0])
     was, now = moved[at - 1] if at else (0, 0)
     if was == now:
         return row
-    return (*others, encode_effect(effect.replace(after=now)), 0)
+    return (*others, EFFECT.encode(effect.replace(after=now)), 0)
 
 
 def _name_workspaces(connection: sqlite3.Connection) -> None:

@@ -269,15 +269,15 @@ def add_workspace(connection: sqlite3.Connection, row: WorkspaceRow) -> None:
 
 def operation(row: Row) -> Operation:
     """Return the operation of a row of `OPERATION`."""
-    from lastgood.model.operation import decode_operation  # lazily: saves and lists know of no operation
+    from lastgood.model.operation import OPERATION  # lazily: saves and lists know of no operation
 
     payload, undone = row
-    return decode_operation(_text(payload)).replace(undone=bool(undone))
+    return OPERATION.decode(_text(payload)).replace(undone=bool(undone))
 
 
 def operation_columns(operation: Operation) -> Row:
     """Return an operation's values: id, workspace_key, type, at, undone, payload."""
-    from lastgood.model.operation import encode_operation
+    from lastgood.model.operation import OPERATION
 
     return (
         operation.id,
@@ -285,7 +285,7 @@ def operation_columns(operation: Operation) -> Row:
         operation.type,
         operation.at,
         operation.undone,
-        encode_operation(operation),
+        OPERATION.encode(operation),
     )
 
 

@@ -8,14 +8,12 @@ from lastgood.errors import Conflict, Damaged, NotFound
 from lastgood.model.canonical import dumps
 from lastgood.model.session import (
     COMPLETED,
+    EFFECT,
+    SESSION,
     TASKS,
     Progress,
-    decode_effect,
     decode_progress,
-    decode_session,
-    encode_effect,
     encode_progress,
-    encode_session,
     in_parts,
     list_kind,
     lists_in_parts,
@@ -132,7 +130,7 @@ class WorkReader:
             " ORDER BY number",
             {"key": workspace_key, "session": session, "state": state, "said": said, "beyond": beyond},
         )
-        effects = [decode_effect(str(row[0])) for row in found]
+        effects = [EFFECT.decode(str(row[0])) for row in found]
         return [one for one in effects if name in {None, one.name} and (reversible or one.irreversible)]
 
     def run(self, session: str) -> PlannedRun | None:
@@ -255,7 +253,7 @@ class SessionTransaction:
         self._connection.execute(
             "INSERT INTO step (id, workspace_key, session, state, payload) VALUES (?, ?, ?, ?, ?)"
             " ON CONFLICT (id) DO UPDATE SET state = excluded.state, payload = excluded.payload",
-            (effect.id, effect.workspace_key, effect.session, effect.state, encode_effect(effect)),
+            (effect.id, effect.workspace_key, effect.session, effect.state, EFFECT.encode(effect)),
         )
         reseal(self._connection, "step", effect.id)
 
@@ -267,12 +265,12 @@ class SessionTransaction:
 
 def _session(row: Row) -> Session:
     payload, heartbeat_at = row
-    session = decode_session(str(payload))
+    session = SESSION.decode(str(payload))
     return session.replace(heartbeat_at=heartbeat_at if isinstance(heartbeat_at, int) else 0)
 
 
 def _session_columns(session: Session) -> Row:
-    return (session.exclusive, session.state, session.heartbeat_at, encode_session(session))
+    return (session.exclusive, session.state, session.heartbeat_at, SESSION.encode(session))
 
 
 def _update_session(connection: sqlite3.Connection, session: Session) -> None:
@@ -322,26 +320,26 @@ def _demand_silence(connection: sqlite3.Connection, dead: Session) -> None:
 
 
 def _put_run(connection: sqlite3.Connection, run: PlannedRun) -> None:
-    from lastgood.workplan.plan import encode_plan  # lazily: a save has no use for plans
+    from lastgood.workplan.plan import PLAN  # lazily: a save has no use for plans
 
     connection.execute(
         "INSERT INTO run (id, workspace_key, fingerprint, payload) VALUES (?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET fingerprint = excluded.fingerprint, payload = excluded.payload",
-        (run.session, run.workspace_key, run.fingerprint, encode_plan(run.plan)),
+        (run.session, run.workspace_key, run.fingerprint, PLAN.encode(run.plan)),
     )
     reseal(connection, "run", run.session)
 
 
 def _run(row: Row) -> PlannedRun:
     from lastgood.model.run import PlannedRun
-    from lastgood.workplan.plan import decode_plan
+    from lastgood.workplan.plan import PLAN
 
     session, workspace_key, fingerprint, payload = row
     return PlannedRun(
         session=str(session),
         workspace_key=str(workspace_key),
         fingerprint=str(fingerprint),
-        plan=decode_plan(str(payload)),
+        plan=PLAN.decode(str(payload)),
     )
 
 

@@ -48,7 +48,7 @@ class Broken(Exception):
 
     def __init__(self, id: bytes) -> None:
         super().__init__()
-        self.id = id.decode("ascii")
+        self.id: str = id.decode("ascii")
 
 
 def run() -> NoReturn:

@@ -139,8 +139,8 @@ class Console:
 
     def __init__(self, environment: Mapping[str, str], *, streams: Streams | None = None) -> None:
         self._streams = Streams() if streams is None else streams
-        self.json = False
-        self.quiet = False
+        self.json: bool = False
+        self.quiet: bool = False
         # The digits of the checkpoint that a save is to make, or has made before it broke off.
         self.proposed: str | None = None
         # What was asked for, once it is read.
@@ -148,10 +148,10 @@ class Console:
         # What is known to be left by a verb that was interrupted, and what to type then.
         self.left = ""
         self.left_hint = ""
-        self.out_is_terminal = self._streams.is_terminal(1)
-        self.err_is_terminal = self._streams.is_terminal(2)
+        self.out_is_terminal: bool = self._streams.is_terminal(1)
+        self.err_is_terminal: bool = self._streams.is_terminal(2)
         plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
-        self.colour = self.out_is_terminal and not plain
+        self.colour: bool = self.out_is_terminal and not plain
         self._colours_errors = self.err_is_terminal and not plain
         self._is_dumb = environment.get("TERM", "dumb") in {"", "dumb", "unknown"}
         self._pending: list[bytes] = []

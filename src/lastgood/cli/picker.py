@@ -105,7 +105,7 @@ class Picking:
         self._fitting: list[Checkpoint] = []
         self._cursor = 0
         self._top = 0
-        self.typed = ""
+        self.typed: str = ""
         self._fill(_PAGE)
         self._at = at
         self._cursor = next((number for number, one in enumerate(self._fitting) if one.id == at), 0)

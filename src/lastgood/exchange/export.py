@@ -35,7 +35,7 @@ from lastgood.redaction import first_secret, redact, redact_lines, redact_value,
 from lastgood.sessions.session import planned_run
 from lastgood.trees import Files
 from lastgood.value import Value, cast
-from lastgood.workplan.plan import encode_plan
+from lastgood.workplan.plan import PLAN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def exported_plans(work: WorkReader, sessions: Sequence[Session], *, exact: bool
         if run is None:
             continue
         plan = run.plan if exact else _redacted_plan(run.plan)
-        key = session.workspace_key, encode_plan(plan)
+        key = session.workspace_key, PLAN.encode(plan)
         if key not in plans and not is_sound(plan):
             continue
         plans[key] = plan
@@ -260,7 +260,7 @@ def imported_plans(facts: Facts) -> tuple[PlannedRun, ...]:
 
 def imported_plan_bytes(facts: Facts) -> int:
     """Return how much room plans take here, where each session has its own."""
-    return sum(len(kept.sessions) * len(encode_plan(kept.plan)) for kept in facts.plans)
+    return sum(len(kept.sessions) * len(PLAN.encode(kept.plan)) for kept in facts.plans)
 
 
 def contradict(facts: Facts) -> bool:

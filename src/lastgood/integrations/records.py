@@ -9,7 +9,7 @@ from typing import Any, TypedDict, TypeVar
 from lastgood import AsyncWorkspace, Workspace
 from lastgood.aio.calls import Calls
 from lastgood.errors import Usage
-from lastgood.ledger import LedgerReader, LedgerWriter
+from lastgood.ledger import Ledger, LedgerReader, LedgerWriter
 from lastgood.literals import Kind
 from lastgood.model.report import RestoreReport
 from lastgood.workspace.arguments import PathLike, expect
@@ -48,7 +48,7 @@ class Records:
         # All that an asynchronous workspace does is done by this one.
         self._verbs = workspace if isinstance(workspace, Workspace) else workspace._inner  # noqa: SLF001
         self._calls = Calls()
-        self.ledger = self._verbs.ledger(space)
+        self.ledger: Ledger = self._verbs.ledger(space)
 
     async def whole(self, work: Callable[[], Result]) -> Result:
         """Await work that goes to its end once it has started; cancelled before that, it never does."""

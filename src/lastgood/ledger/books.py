@@ -57,9 +57,15 @@ class Book:
     __slots__ = ("born", "entries", "loose", "name", "number", "swept", "tag", "total")
 
     def __init__(self, name: bytes, row: tuple[int, bytes, int, bytes, int, bytes]) -> None:
-        self.name = name
+        self.name: bytes = name
+        self.number: int
+        self.born: bytes
+        self.entries: int
+        self.total: bytes
+        self.loose: int
+        self.tag: bytes
         self.number, self.born, self.entries, self.total, self.loose, self.tag = row
-        self.swept = True
+        self.swept: bool = True
 
     def fields(self, place: tuple[str, str]) -> tuple[bytes | int | str, ...]:
         """Return what the book's tag is made of."""

@@ -108,10 +108,10 @@ class NamedList:
         known: Remembered[bytes],
         plain: Callable[[object, object], tuple[object, bool]],
     ) -> None:
-        self.names = names
-        self.items = items
-        self.known = known
-        self.plain = plain
+        self.names: Sequence[object] = names
+        self.items: Sequence[object] = items
+        self.known: Remembered[bytes] = known
+        self.plain: Callable[[object, object], tuple[object, bool]] = plain
 
 
 def pack(value: object, *, anew: bool = False) -> tuple[bytes, dict[bytes, bytes]]:

@@ -54,6 +54,12 @@ if TYPE_CHECKING:
     from lastgood.ledger.cells import Encoded, Encoding
     from lastgood.ledger_anchor import LedgerAnchor
 
+    class Tag(Protocol):
+        """Returns what only the key can make of some fields."""
+
+        def __call__(self, *fields: bytes | int | str | None) -> bytes:
+            """Return the tag."""
+
     class Tags(Protocol):
         """Makes tags by the key."""
 
@@ -90,10 +96,10 @@ class Root:
     __slots__ = ("ledger", "seal", "serial", "total")
 
     def __init__(self, ledger: str, serial: int, total: bytes, seal: bytes) -> None:
-        self.ledger = ledger
-        self.serial = serial
-        self.total = total
-        self.seal = seal
+        self.ledger: str = ledger
+        self.serial: int = serial
+        self.total: bytes = total
+        self.seal: bytes = seal
 
 
 def plus(total: bytes, tag: bytes) -> bytes:
@@ -322,8 +328,8 @@ class LedgerFile(Database):
 
     def __init__(self, path: str, *, anchor: LedgerAnchor) -> None:
         self._anchor = anchor
-        self.sealing = Sealing(anchor.key())
-        self.tag = self.sealing.tag
+        self.sealing: Sealing = Sealing(anchor.key())
+        self.tag: Tag = self.sealing.tag
         # What is known while nobody else changes the file: books, by their numbers, that hold what they are
         # to hold, heads of their entries, pieces that they hold, and what pieces are in other encodings.
         self.sound: set[int] = set()

@@ -84,12 +84,12 @@ class Found:
 
     def __init__(self, row: tuple[object, ...]) -> None:
         workspace, space, number, name, *rest, types = row
-        self.place = cast("Place", (workspace, space))
+        self.place: Place = cast("Place", (workspace, space))
         fields = cast("tuple[int, bytes, int, bytes, int, bytes]", (number, *rest))
-        self.book = Book(cast("bytes", name), fields)
-        self.typed = types == TYPES
+        self.book: Book = Book(cast("bytes", name), fields)
+        self.typed: bool = types == TYPES
         # By any of these a book is known again: where it stands, and what it was born with.
-        self.names = ((workspace, space, name), self.book.born)
+        self.names: tuple[tuple[object, object, object], bytes] = ((workspace, space, name), self.book.born)
 
     @property
     def title(self) -> str:

@@ -195,8 +195,8 @@ class LongList(Sequence[Item]):
         self._oid = oid
         self._folders = folders
         self._source: Callable[[], PartReader] | None = None
-        self.size = size
-        self.counts = counts
+        self.size: int = size
+        self.counts: Mapping[str, int] = counts
 
     @classmethod
     def of(cls, kind: ListKind[Item], items: Iterable[Item]) -> LongList[Item]:

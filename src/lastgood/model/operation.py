@@ -236,10 +236,10 @@ _STEP = Form(
     Action=words("write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip"),
     Entry=Form(Entry, EntryKind=words("file", "link", "directory")),
 )
-_PART = Form(Part, PartScope=words(*SCOPES[1:]))
+PART = Form(Part, PartScope=words(*SCOPES[1:]))
 _CLOSED = Form(_Closed)
 # Records of old name no parts, no scopes, no closed directories and no place where the workspace stands.
-_OPERATION = Form(
+OPERATION = Form(
     Operation,
     "an operation",
     version=VERSION,
@@ -247,7 +247,7 @@ _OPERATION = Form(
     sparse="stands stood",
     OperationType=_TYPES,
     Step=_STEP,
-    Part=_PART,
+    Part=PART,
 )
 _PLAN = Form(
     RestorePlan,
@@ -255,10 +255,10 @@ _PLAN = Form(
     without="merged",
     scopes=Converter(_scopes, list),
     Step=_STEP,
-    Part=_PART,
+    Part=PART,
     Favour=words("ours", "theirs", "markers"),
 )
-_JOURNAL = Form(
+JOURNAL = Form(
     Journal,
     "a restore journal",
     version=VERSION,
@@ -269,12 +269,3 @@ _JOURNAL = Form(
         lambda given: {one.path: one.mode for one in sequence(_CLOSED).read(given)}, _write_closed
     ),
 )
-
-part_record = _PART.write
-encode_operation, decode_operation = _OPERATION.encode, _OPERATION.decode
-decode_journal = _JOURNAL.decode
-
-
-def encode_journal(journal: Journal) -> bytes:
-    """Return a restore journal as JSON."""
-    return _JOURNAL.encode(journal).encode("ascii")

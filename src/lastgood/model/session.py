@@ -411,9 +411,6 @@ EFFECT = Form(
     Effect, "a step of the work", version=VERSION, sparse="stood", EffectState=words(*EFFECT_STATES)
 )
 
-encode_session, decode_session = SESSION.encode, SESSION.decode
-encode_effect, decode_effect = EFFECT.encode, EFFECT.decode
-
 
 def is_long(progress: Progress) -> bool:
     """Tell whether progress has a list that is to be kept in parts."""

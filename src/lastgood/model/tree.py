@@ -153,7 +153,7 @@ class StoredTree:
     __slots__ = ("_read", "root")
 
     def __init__(self, root: TreeId, read: Callable[[TreeId], Sequence[Entry]]) -> None:
-        self.root = root
+        self.root: TreeId = root
         self._read = read
 
     def directory(self, path: bytes, tree: TreeId) -> Sequence[Entry]:  # noqa: ARG002 - the protocol's

@@ -61,8 +61,8 @@ class Lender:
     __slots__ = ("oids", "pack")
 
     def __init__(self, pack: PackFile, oids: frozenset[bytes]) -> None:
-        self.pack = pack
-        self.oids = oids
+        self.pack: PackFile = pack
+        self.oids: frozenset[bytes] = oids
 
 
 def find_lenders(objects: bytes, wanted: Collection[bytes]) -> list[Lender]:
@@ -371,8 +371,8 @@ class BlobImport:
         self._files = files
         self._companion: Worker | None = None
         self._name = b""
-        self.size = 0
-        self.oids = frozenset().union(*[lender.oids for lender in lenders])
+        self.size: int = 0
+        self.oids: frozenset[bytes] = frozenset().union(*[lender.oids for lender in lenders])
 
     @classmethod
     def begin(cls, layout: Layout, *, objects: bytes, oids: Collection[bytes]) -> Self | None:

@@ -138,10 +138,10 @@ class PackState:
     __slots__ = ("bad", "entries", "idx_fault", "lone", "name", "pack_fault")
 
     def __init__(self, name: bytes) -> None:
-        self.name = name
-        self.lone = False
-        self.idx_fault = ""
-        self.pack_fault = ""
+        self.name: bytes = name
+        self.lone: bool = False
+        self.idx_fault: str = ""
+        self.pack_fault: str = ""
         # The objects that it should hold, as far as can be told, and what is wrong with some.
         self.entries: list[IndexEntry] = []
         self.bad: dict[bytes, str] = {}

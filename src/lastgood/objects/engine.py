@@ -199,7 +199,7 @@ class AbsentEngine(GitEngine):
 
     def __init__(self, directory: bytes) -> None:
         super().__init__(directory, temporary=directory)
-        self.stored = NoPacks(self._layout.packs)
+        self.stored: NoPacks = NoPacks(self._layout.packs)
 
     def check(self, *, besides: Collection[bytes] = ()) -> Iterator[GitFault]:  # noqa: ARG002 - as of any engine
         """Find nothing wrong."""

@@ -113,7 +113,7 @@ class Index:
             raise ValueError("it is not a pack index of version 2")
         self._bytes = content
         self._fanout: tuple[int, ...] = _FANOUT.unpack(content[8:_HEAD_BYTES])
-        self.count = self._fanout[255]
+        self.count: int = self._fanout[255]
         self._large = (len(content) - _HEAD_BYTES - _TRAILER_BYTES - 28 * self.count) // 8
         whole = _HEAD_BYTES + 28 * self.count + 8 * self._large + _TRAILER_BYTES
         if self._large < 0 or self._large > self.count or whole != len(content):
@@ -289,12 +289,12 @@ class PackDraft:
 
     def __init__(self, folder: bytes, *, kept: bool = True) -> None:
         self._folder = folder
-        self.kept = kept
+        self.kept: bool = kept
         self._buffer: list[bytes] = []
         self._buffered = 0
         self._file: TemporaryFile | None = None
         self.entries: list[IndexEntry] = []
-        self.size = HEADER_BYTES
+        self.size: int = HEADER_BYTES
 
     def append(self, made: Sequence[tuple[bytes, int, bytes]]) -> None:
         """Add entries: id, CRC-32 and bytes of each."""
@@ -434,8 +434,8 @@ class PackFile:
     __slots__ = ("_cache", "_cached", "_descriptor", "_index", "bases", "name", "path")
 
     def __init__(self, folder: bytes, name: bytes) -> None:
-        self.name = name
-        self.path = folder + b"/" + name
+        self.name: bytes = name
+        self.path: bytes = folder + b"/" + name
         self._descriptor = -1
         self._index: Index | None = None
         # Where the bases of deltas are, for a walk over a pack without an index.

@@ -61,8 +61,8 @@ class GitReader:
 
     def __init__(self, packs: Packs, hasher: Hasher) -> None:
         self._listings: dict[tuple[bytes, bytes], tuple[Entry, ...]] = {}
-        self.stored = packs
-        self.hasher = hasher
+        self.stored: Packs = packs
+        self.hasher: Hasher = hasher
 
     def read_blob(self, oid: bytes) -> bytes:
         """Return a blob whole, its id proven again from its bytes; `Damaged`."""

@@ -117,8 +117,8 @@ class TemporaryFile:
     __slots__ = ("descriptor", "path")
 
     def __init__(self, path: bytes, descriptor: int) -> None:
-        self.path = path
-        self.descriptor = descriptor
+        self.path: bytes = path
+        self.descriptor: int = descriptor
 
     @classmethod
     def create(cls, folder: bytes, suffix: bytes) -> TemporaryFile:
@@ -181,7 +181,7 @@ class TemporaryFolder:
     def __init__(self, folder: bytes) -> None:
         """Create and lock a folder under a name of its own; OSError when that cannot be."""
         while True:
-            self.path = fresh_path(folder, b".folder")
+            self.path: bytes = fresh_path(folder, b".folder")
             os.mkdir(self.path, DIRECTORY_MODE)
             try:
                 self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -252,12 +252,12 @@ class Layout:
     __slots__ = ("damaged", "doubted", "packs", "root", "temporary", "unsynced")
 
     def __init__(self, root: bytes, *, temporary: bytes) -> None:
-        self.root = root
-        self.packs = root + b"/objects/pack"
-        self.damaged = root + b"/damaged"
-        self.doubted = root + b"/doubted"
-        self.unsynced = root + b"/unsynced"
-        self.temporary = temporary
+        self.root: bytes = root
+        self.packs: bytes = root + b"/objects/pack"
+        self.damaged: bytes = root + b"/damaged"
+        self.doubted: bytes = root + b"/doubted"
+        self.unsynced: bytes = root + b"/unsynced"
+        self.temporary: bytes = temporary
 
 
 def create(layout: Layout) -> None:

@@ -184,7 +184,7 @@ class GitWriter:
         self._known = {oid for oid, _, _ in self._draft.entries}
         self._deflater = Deflater(self._draft)
         self._closed = False
-        self.published = b""  # the name of the pack, once there is one
+        self.published: bytes = b""  # the name of the pack, once there is one
 
     @property
     def stored_bytes(self) -> int:

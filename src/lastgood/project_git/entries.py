@@ -67,7 +67,7 @@ class Entries:
     ) -> None:
         self._plain = plain
         self.mtime = mtime
-        self.absent = not content
+        self.absent: bool = not content
         self._content = content
         self._repository = repository
         self._rows: list[tuple[bytes, Place]] | None = None

@@ -38,7 +38,7 @@ class UnknownIndex:
     __slots__ = ("reason",)
 
     def __init__(self, reason: str) -> None:
-        self.reason = reason
+        self.reason: str = reason
 
 
 class IndexDamage(Exception):
@@ -73,8 +73,8 @@ class Index:
         self._digest_size = repository.digest_size
         self._tracked: frozenset[bytes] | None = None
         self._directories: frozenset[bytes] | None = None
-        self.places = _below(places, repository.prefix)
-        self.whole = whole
+        self.places: dict[bytes, int] = _below(places, repository.prefix)
+        self.whole: bool = whole
 
     @property
     def tracked(self) -> frozenset[bytes]:

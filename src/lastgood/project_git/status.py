@@ -181,7 +181,7 @@ class ScannedWorkspace:
         self.asker = asker
         self.gaps: Mapping[bytes, Gap] = {gap.path: gap for gap in result.gaps}
         nested = () if result.git is None else result.git.nested
-        self.nested = frozenset(one.path for one in nested)
+        self.nested: frozenset[bytes] = frozenset(one.path for one in nested)
         # Of the rules only git's own count here: what only we leave out is no file of the scan anyway.
         self._rules = TreeRules(result.ignore.replace(excludes=(), includes=()), self._texts)
 
@@ -494,7 +494,7 @@ class GitSnapshot:
         self._folder = folder
         self._memory = memory
         self.dirty = dirty
-        self.index = memory.index or None
+        self.index: bytes | None = memory.index or None
         self.too_large = too_large
 
     def keep(self, checkpoint: str) -> None:

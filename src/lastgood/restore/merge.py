@@ -179,7 +179,7 @@ class MergedTree:
         self.conflicts: dict[bytes, str] = {}
         self.merged: list[Merged] = []
         self.beside: list[bytes] = []
-        self.root = _name_of(b"")
+        self.root: TreeId = _name_of(b"")
         self._origin, self._target, self._present = base, target, present
         self._look, self._spares = evidence.look, evidence.spares
         self._unknown = Covering({gap.path: gap.reason for gap in evidence.gaps_then})

@@ -135,7 +135,7 @@ class Planner:
     ) -> None:
         self.steps: list[Step] = []
         self.unheld: list[bytes] = []
-        self.inspection = Inspection(target.directory)
+        self.inspection: Inspection = Inspection(target.directory)
         self._target = target
         self._discard = discard
         self._was = was

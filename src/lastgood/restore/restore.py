@@ -10,7 +10,7 @@ from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules, is_h
 from lastgood.lease import current_work, state_of
 from lastgood.model.canonical import dumps
 from lastgood.model.checkpoint import GitState
-from lastgood.model.operation import PartOutcome, RestorePlan, part_record
+from lastgood.model.operation import PART, PartOutcome, RestorePlan
 from lastgood.model.path_safety import link_faults, refuse
 from lastgood.model.report import HeadMoved, NotHeld, RestoreReport, planned_outcomes
 from lastgood.model.tree import DIRECTORY, FILE, is_content, same_content
@@ -412,7 +412,7 @@ def with_id(plan: RestorePlan) -> RestorePlan:
         beside=(
             " ".join(plan.scopes).encode(),
             favour.encode(),
-            *(dumps(part_record(one)) for one in plan.parts),
+            *(dumps(PART.write(one)) for one in plan.parts),
         ),
     )
     return plan.replace(id=id)

@@ -108,10 +108,10 @@ class CachedTree:
         details: Details,
         source: Source | None = None,
     ) -> None:
-        self.source = source
-        self.conditions = conditions
-        self.records = records
-        self.details = details
+        self.source: Source | None = source
+        self.conditions: Conditions | None = conditions
+        self.records: dict[bytes, Record] = records
+        self.details: Details = details
 
 
 def pack(rows: Iterable[Row]) -> bytes:

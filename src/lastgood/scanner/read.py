@@ -142,10 +142,10 @@ class Reading:
     def __init__(
         self, state: int, stat: Evidence | None, *, content: bytes | None = None, mark: bytes = b""
     ) -> None:
-        self.state = state
-        self.stat = stat
-        self.content = content
-        self.mark = mark
+        self.state: int = state
+        self.stat: Evidence | None = stat
+        self.content: bytes | None = content
+        self.mark: bytes = mark
 
 
 def is_racy(stat: Evidence, now: int) -> bool:
@@ -357,12 +357,12 @@ class Listing:
         seen: Seen,
         lost: Sequence[bytes] = (),
     ) -> None:
-        self.descriptor = descriptor
-        self.names = names
-        self.stats = stats
-        self.seen = seen
-        self.lost = lost
-        self.signature = sign(names, stats)
+        self.descriptor: int = descriptor
+        self.names: bytes = names
+        self.stats: Sequence[Evidence | int] = stats
+        self.seen: Seen = seen
+        self.lost: Sequence[bytes] = lost
+        self.signature: bytes = sign(names, stats)
 
     def fits(self, record: Record) -> bool:
         """Tell whether everything is as it was recorded."""

@@ -83,8 +83,8 @@ class ScanProcess:
     """One such process, started here; OSError if it cannot be. ``sheet`` is the file that it writes into."""
 
     def __init__(self, python: bytes, *, sheet: int) -> None:
-        self.status = 0  # with which what was started here ended
-        self.heard = False  # whether it took the last question whole
+        self.status: int = 0  # with which what was started here ended
+        self.heard: bool = False  # whether it took the last question whole
         self._owner = os.getpid()
         self._starter = 0
         self._sheet = sheet

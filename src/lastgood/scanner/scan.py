@@ -165,7 +165,7 @@ class WorkspaceScan:
         # The records of the last scan, whose details are among this one's.
         self._known = known
         self.snapshot = snapshot
-        self.worth_keeping = worth_keeping
+        self.worth_keeping: bool = worth_keeping
 
     def directory(self, path: bytes) -> Sequence[Entry] | None:
         """Return the captured entries of a directory, sorted by name; None if it was not captured."""
@@ -327,7 +327,7 @@ class ThreadBudget:
     """
 
     def __init__(self, *, factor: float = 1.0) -> None:
-        self.worn = False
+        self.worn: bool = False
         self._factor = factor
         self._until = 0.0
 
@@ -353,9 +353,9 @@ class ScanLimits:
         self.clock = clock
         self._deadline = None if budget is None else clock.monotonic() + budget
         self._thread_budget = thread_budget
-        self.is_over = _never if budget is None else self._is_over
+        self.is_over: Callable[[], bool] = _never if budget is None else self._is_over
         # Not asked where a scan waits: that is no sign of other threads.
-        self.is_late = self.is_over if thread_budget is None else self._is_late
+        self.is_late: Callable[[], bool] = self.is_over if thread_budget is None else self._is_late
 
     def _is_over(self) -> bool:
         assert self._deadline is not None
@@ -569,7 +569,7 @@ class ScanPass:
             store=relative(request.store, request.root),
             is_ours=_names_of(request.left_by),
         )
-        self.examiner = Examiner(
+        self.examiner: Examiner = Examiner(
             selector,
             reader=reader,
             cap=request.settings.max_file_size,
@@ -587,7 +587,7 @@ class ScanPass:
         )
         self.records: dict[bytes, Record] = {}
         self.listings: dict[bytes, Sequence[Entry]] = {}
-        self.changed = True
+        self.changed: bool = True
 
     def run(self, root: int, *, sleep: Callable[[float], None]) -> None:
         """Do it, from the open root of the workspace."""

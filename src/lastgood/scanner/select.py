@@ -79,12 +79,12 @@ class Selection:
     def __init__(
         self, state: int, *, ignored: bool = False, buried: bool = False, bare: bool = False
     ) -> None:
-        self.state = state
-        self.ignored = ignored
-        self.buried = buried
-        self.bare = bare
-        self.forced = False
-        self.private = False
+        self.state: int = state
+        self.ignored: bool = ignored
+        self.buried: bool = buried
+        self.bare: bool = bare
+        self.forced: bool = False
+        self.private: bool = False
 
 
 _PLAIN = Selection(CAPTURED)
@@ -365,9 +365,9 @@ class Forced:
     def __init__(self, paths: Iterable[bytes], *, fresh: Iterable[bytes] = ()) -> None:
         self._paths = frozenset(paths)
         # Whether anything is forced.
-        self.any = bool(self._paths)
+        self.any: bool = bool(self._paths)
         others = frozenset(fresh) - self._paths
-        self.fresh = Forced(self._paths | others) if others else self
+        self.fresh: Forced = Forced(self._paths | others) if others else self
         self._ways = frozenset((b"", *ways(self._paths))) if self._paths else frozenset()
         self._covering = Covering(dict.fromkeys(self._paths, "forced"))
 
@@ -449,7 +449,7 @@ class Project:
     def __init__(self, root: bytes, *, settings: CaptureSettings) -> None:
         self._root = root
         self._found = find(root)
-        self.index = IndexPaths(self._found, excludes=(*settings.built_in, *settings.exclude))
+        self.index: IndexPaths = IndexPaths(self._found, excludes=(*settings.built_in, *settings.exclude))
 
     @property
     def signature(self) -> bytes:
@@ -529,13 +529,13 @@ class Node:
     )
 
     def __init__(self, path: bytes, *, above: bytes, listing: Listing) -> None:
-        self.path = path
-        self.above = above
-        self.signature = listing.signature
-        self.names = listing.names if listing.seen else b""
-        self.seen = listing.seen
-        self.token = above
-        self.flags = 0
+        self.path: bytes = path
+        self.above: bytes = above
+        self.signature: bytes = listing.signature
+        self.names: bytes = listing.names if listing.seen else b""
+        self.seen: Evidence | tuple[()] = listing.seen
+        self.token: bytes = above
+        self.flags: int = 0
         self.rows: list[Row] = []
         self.below: list[bytes] = []
         self.buried: set[bytes] = set()
@@ -549,12 +549,12 @@ class Unsettled:
 
     def __init__(self, node: Node, place: int, *, reading: Reading, forced: bool) -> None:
         assert reading.stat is not None
-        self.node = node
-        self.place = place
+        self.node: Node = node
+        self.place: int = place
         self.stat: Evidence = reading.stat
-        self.mark = reading.mark
-        self.forced = forced
-        self.tries = 1
+        self.mark: bytes = reading.mark
+        self.forced: bool = forced
+        self.tries: int = 1
 
 
 class Examiner:
@@ -577,7 +577,7 @@ class Examiner:
         self._fresh = selector.forced.fresh
         self.unsettled: list[Unsettled] = []
         self.texts: dict[bytes, tuple[Text, Text]] = {}
-        self.unreadable_rules = False
+        self.unreadable_rules: bool = False
 
     def examine(
         self,

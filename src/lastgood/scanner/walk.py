@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from lastgood.scanner.cache import CachedTree, Details
     from lastgood.scanner.read import Lister, Listing
     from lastgood.scanner.select import Examiner, Forced, Node, Previous
+    from lastgood.scanner.watch import DirectoryWatch
 
 
 # Below this number of files a second process costs more than it saves (measured: 29.6 ms against 21.8 at
@@ -83,10 +84,10 @@ class Trust:
     __slots__ = ("index", "objects", "previous", "verdicts")
 
     def __init__(self, *, verdicts: bool, objects: bool, index: bool, previous: bool) -> None:
-        self.verdicts = verdicts
-        self.objects = objects
-        self.index = index
-        self.previous = previous
+        self.verdicts: bool = verdicts
+        self.objects: bool = objects
+        self.index: bool = index
+        self.previous: bool = previous
 
 
 class Frame:
@@ -100,10 +101,10 @@ class Frame:
     def __init__(self, descriptor: int, *, path: bytes, token: bytes, below: list[bytes]) -> None:
         self.buried: Collection[bytes] = ()
         self.left: list[bytes] = []
-        self.descriptor = descriptor
-        self.path = path
-        self.token = token
-        self.below = below
+        self.descriptor: int = descriptor
+        self.path: bytes = path
+        self.token: bytes = token
+        self.below: list[bytes] = below
 
 
 class Walk:
@@ -128,7 +129,7 @@ class Walk:
         self._details = snapshot.details
         self._trust = trust
         self._lister = lister
-        self.watch = lister.watch
+        self.watch: DirectoryWatch | None = lister.watch
         self._examiner = examiner
         self._forced = forced
         self._previous = previous
@@ -140,7 +141,7 @@ class Walk:
         self.nodes: dict[bytes, Node] = {}
         self.order: list[bytes] = []
         self.barred: dict[bytes, int] = {}
-        self.renewed = 0
+        self.renewed: int = 0
 
     def run(self, root: int, *, token: bytes) -> None:
         """Walk everything below an open directory; ``token`` stands for the rules above it."""
@@ -338,7 +339,7 @@ class Builder:
         self._writer = writer
         self.records: dict[bytes, Record] = walk.kept
         self.listings: dict[bytes, Sequence[Entry]] = {}
-        self.changed = False
+        self.changed: bool = False
 
     def run(self) -> dict[bytes, Record]:
         """Return the record of every directory visited."""
@@ -446,10 +447,10 @@ class DirectoryCounts:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.gaps: list[tuple[bytes, int, int]] = []
-        self.files = 0
-        self.bytes = 0
-        self.ignored = 0
-        self.passing = False
+        self.files: int = 0
+        self.bytes: int = 0
+        self.ignored: int = 0
+        self.passing: bool = False
 
     def take(self, row: Row, below: Record | None) -> Row:
         """Count one row; ``below`` is the record of the directory that it names."""

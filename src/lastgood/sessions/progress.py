@@ -37,10 +37,10 @@ class ProgressOwner:
 
     def __init__(self, context: Context) -> None:
         self.session: Session | None = working_session(context)
-        self.id = None if self.session is None else self.session.id
-        self.key = context.key if self.id is None else self.id
+        self.id: str | None = None if self.session is None else self.session.id
+        self.key: str = context.key if self.id is None else self.id
         # What is saved meanwhile belongs to the same place.
-        self.context = context if self.id is None else context.replace(session=self.id)
+        self.context: Context = context if self.id is None else context.replace(session=self.id)
 
     def change(self, change: Change, *, steps: Steps | None = None) -> tuple[Progress, Progress]:
         """Replace progress by what a function makes of it, with its steps; return it before and after.

@@ -24,10 +24,12 @@ class GitStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.root = folder / "objects.git"
-        self.packs = self.root / "objects" / "pack"
-        self.temporary = folder / "tmp"
-        self.engine = GitEngine.create(os.fsencode(self.root), temporary=os.fsencode(self.temporary))
+        self.root: Path = folder / "objects.git"
+        self.packs: Path = self.root / "objects" / "pack"
+        self.temporary: Path = folder / "tmp"
+        self.engine: GitEngine = GitEngine.create(
+            os.fsencode(self.root), temporary=os.fsencode(self.temporary)
+        )
         self._opened = [self.engine]
 
     def open(self, *, search_path: bytes | None = None) -> GitEngine:

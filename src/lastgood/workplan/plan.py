@@ -216,4 +216,3 @@ TASK = canonical.Form(
     OnFailure=canonical.words(*ON_FAILURE),
 )
 PLAN = canonical.Form(WorkPlan, "a work plan", version=1, PlannedTask=TASK)
-encode_plan, decode_plan = PLAN.encode, PLAN.decode

@@ -133,7 +133,7 @@ class AbsentStore(Store):
 
     def __init__(self, directory: bytes, *, clock: Clock) -> None:
         self._name(os.path.realpath(directory), clock=clock)
-        self.locks = _NoLocks()
+        self.locks: Locks = _NoLocks()
 
     def engine(self) -> Engine:
         """Return an engine that holds nothing."""

@@ -186,12 +186,12 @@ class Board:
         self.states: dict[str, TaskState] = {}
         self.task: str | None = None
         self.sprint: str | None = None
-        self.attempt = 0
-        self.checking = False
-        self.checkpoints = 0
+        self.attempt: int = 0
+        self.checking: bool = False
+        self.checkpoints: int = 0
         self.late: RunEvent | None = None
         self._waiting: RunEvent | None = None
-        self.line = ""
+        self.line: str = ""
         self.tail: deque[str] = deque(maxlen=TAIL)
 
     def take(self, event: RunEvent) -> None:

@@ -60,7 +60,7 @@ class Screen:
         self._console = console
         self._display = display
         self._board = board
-        self.output = partial(self._show, display.output)
+        self.output: partial[None] = partial(self._show, display.output)
         self._fault: Storage | None = None
         self._waiting: list[RunEvent] | None = None
 

@@ -272,7 +272,7 @@ async def _sleep(seconds: float) -> None:
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _DOUBLED_MOST = 60
 

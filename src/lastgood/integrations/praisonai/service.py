@@ -43,7 +43,7 @@ Reference = str | CheckpointResult | Checkpoint
 Told = tuple[CheckpointEvent, object]
 
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _STEP_TAG = re.compile(r"\[step-\d+\]\s*")
 _NOT_BEGUN = "Service not initialized"

@@ -78,10 +78,15 @@ class Line:
         moved: UnchangedRestore | None = None,
     ) -> None:
         self._every = {one.id: one for one in every}
-        self.kept = [one for one in every if one.kind != "guard" or one.metadata.get(ROLE) == RESCUE]
-        self.trunk = [one for one in self.kept if one.kind != "guard"]
-        self.mark = (every[0].id if every else None, operations[0].id if operations else None)
-        self.at = self._stand(operations, stands, moved)
+        self.kept: list[KeptCheckpoint] = [
+            one for one in every if one.kind != "guard" or one.metadata.get(ROLE) == RESCUE
+        ]
+        self.trunk: list[KeptCheckpoint] = [one for one in self.kept if one.kind != "guard"]
+        self.mark: tuple[str | None, str | None] = (
+            every[0].id if every else None,
+            operations[0].id if operations else None,
+        )
+        self.at: KeptCheckpoint | None = self._stand(operations, stands, moved)
 
     @property
     def newest(self) -> KeptCheckpoint | None:
@@ -292,7 +297,7 @@ Conversation = list[dict[str, object]]
 Changes = tuple[ChangedFiles, int, int]
 
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 # After so many saves the store is tidied, and what is beyond `max_checkpoints` let go.
 _TIDIED_EVERY = 20

@@ -16,7 +16,7 @@ from lastgood.integrations.praisonai.types import CheckpointDiff
 Result = TypeVar("Result")
 
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _YES = frozenset({"1", "true", "yes", "on"})
 _SWITCH = "PRAISONAI_CHECKPOINTS"

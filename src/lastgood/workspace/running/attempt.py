@@ -316,7 +316,7 @@ class OutputLines:
         self._lines = Lines()
         self._second = 0
         self._told = 0
-        self.untold = 0
+        self.untold: int = 0
 
     def write(self, part: bytes) -> None:
         """Take what was written."""

@@ -34,7 +34,7 @@ class Output:
     """
 
     def __init__(self, folder: bytes, *, task: str, attempt: int) -> None:
-        self.path = os.path.join(folder, b"%s.%d.log" % (safe_name(task), attempt))
+        self.path: bytes = os.path.join(folder, b"%s.%d.log" % (safe_name(task), attempt))
         self.fault: str | None = None
         self._missing = 0
         self._beginning = 0
