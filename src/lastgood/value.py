@@ -45,7 +45,8 @@ else:
 
         def __init__(self, path: str, says: str) -> None:
             super().__init__(attrgetter(path))
-            self.path, self.__doc__ = path, says
+            self.path: str = path
+            self.__doc__ = says
 
     class Generic:
         """Stand in for what only type checkers read."""

@@ -146,8 +146,8 @@ class Console:
         # What was asked for, once it is read.
         self.call: Call | None = None
         # What is known to be left by a verb that was interrupted, and what to type then.
-        self.left = ""
-        self.left_hint = ""
+        self.left: str = ""
+        self.left_hint: str = ""
         self.out_is_terminal: bool = self._streams.is_terminal(1)
         self.err_is_terminal: bool = self._streams.is_terminal(2)
         plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
