@@ -69,7 +69,9 @@ def test_an_old_catalogue_goes_on_with_rows_of_the_present_form(version: str, tm
     catalogue.close()
 
 
-@pytest.mark.parametrize("version", ["version-2", "version-3", "version-4", "version-5", "version-6"])
+@pytest.mark.parametrize(
+    "version", ["version-2", "version-3", "version-4", "version-5", "version-6", "version-7", "version-8"]
+)
 def test_a_backup_of_an_earlier_version_brings_everything_back(version: str, tmp_path: Path) -> None:
     """K4: it lacks the columns that came later."""
     path = tmp_path / "catalogue.sqlite3"

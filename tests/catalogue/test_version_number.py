@@ -115,7 +115,7 @@ def test_a_raised_number_of_an_early_catalogue_without_backup_is_not_certain(ear
     assert_untouched(early)
 
 
-@pytest.mark.parametrize("version", [5, 6])
+@pytest.mark.parametrize("version", [5, 6, 7, 8])
 def test_a_raised_number_of_an_earlier_version_is_mended_by_the_tables_that_it_has(
     path: str, version: int
 ) -> None:

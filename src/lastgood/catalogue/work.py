@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.catalogue import rows
-from lastgood.catalogue.database import STEP_NAME, broken_seal, reseal, within
+from lastgood.catalogue.database import IRREVERSIBLE, STEP_NAME, broken_seal, reseal, seal_of, within
 from lastgood.errors import Conflict, Damaged, NotFound
 from lastgood.model.canonical import dumps
 from lastgood.model.session import (
@@ -19,12 +19,12 @@ from lastgood.model.session import (
     lists_in_parts,
     readable,
 )
-from lastgood.value import Value
+from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from lastgood.catalogue import WorkspaceRow
     from lastgood.catalogue.database import Database, Result
@@ -37,17 +37,23 @@ if TYPE_CHECKING:
 _SESSIONS = f"SELECT payload, heartbeat_at FROM session WHERE NOT {broken_seal('session')}"  # noqa: S608 - names of columns
 _RUNS = f"SELECT id, workspace_key, fingerprint, payload FROM run WHERE NOT {broken_seal('run')}"  # noqa: S608 - as above
 _PROGRESS = f"SELECT payload FROM progress WHERE id = ? AND NOT {broken_seal('progress')}"  # noqa: S608 - as above
+# Their seals are proven outside SQLite, which would call for each.
 _PARTS = (
-    "SELECT id, payload FROM progress WHERE id > :key || '/' AND id < :key || '0'"  # noqa: S608 - as above
-    f" AND NOT {broken_seal('progress')} ORDER BY id"
+    "SELECT seal, CAST(number AS BLOB), CAST(id AS BLOB), CAST(workspace_key AS BLOB), CAST(payload AS BLOB)"
+    " FROM progress WHERE id > :key || '/' AND id < :key || '0' ORDER BY id"
 )
 _RECORDS = (
     "SELECT id, workspace_key, payload FROM progress"  # noqa: S608 - as above
     f" WHERE NOT instr(id, '/') AND NOT {broken_seal('progress')} ORDER BY number"
 )
 _HOW_MANY = "SELECT count(*) FROM progress WHERE id > :key || '/' AND id < :key || '0'"
-_ALL_PARTS = f"SELECT payload FROM progress WHERE instr(id, '/') AND NOT {broken_seal('progress')}"  # noqa: S608 - as above
-_PARTS_BY_ID = f"SELECT id, payload FROM progress WHERE instr(id, '/') AND NOT {broken_seal('progress')}"  # noqa: S608 - as above
+_ALL_PARTS = (
+    f"SELECT CAST(payload AS BLOB) FROM progress WHERE instr(id, '/') AND NOT {broken_seal('progress')}"  # noqa: S608 - as above
+)
+_PARTS_BY_ID = (
+    "SELECT id, CAST(payload AS BLOB) FROM progress"  # noqa: S608 - as above
+    f" WHERE instr(id, '/') AND NOT {broken_seal('progress')}"
+)
 _PUT = (
     "INSERT INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
     " ON CONFLICT (id) DO UPDATE SET payload = excluded.payload"
@@ -95,7 +101,7 @@ class WorkReader:
         """Return those blobs wanted that parts of lists in any progress are, proven by their ids."""
         from lastgood.model.long_list import Part
 
-        found = (_part(rows.unpack_record(row[0])) for row in self._all(_ALL_PARTS, {}))
+        found = (_part(cast("bytes", row[0])) for row in self._all(_ALL_PARTS, {}))
         texts = [part.text for part in found if part is not None and part.oid in wanted]
         proven = {Part(text=text).oid: text.encode("ascii") for text in texts}
         return {oid: text for oid, text in proven.items() if oid in wanted}
@@ -123,7 +129,7 @@ class WorkReader:
             # By its own word SQLite knows the index of those under way.
             *(["state = 'running'" if state == "running" else "state = :state"] if state is not None else []),
             *([f"{STEP_NAME} >= :said AND {STEP_NAME} < :beyond"] if said is not None else []),
-            *([] if reversible else ["instr(payload, '\"irreversible\":true')"]),
+            *([] if reversible else [IRREVERSIBLE]),
         ]
         found = self._all(
             f"SELECT payload FROM step WHERE {' AND '.join(wanted)} AND NOT {broken_seal('step')}"  # noqa: S608 - names of columns
@@ -347,6 +353,8 @@ def _run(row: Row) -> PlannedRun:
 
 # A list's part has the key of its progress, the name of the list and its number for an id.
 _PART_ID = "%s/%s/%05d"
+# Its payload is the id of its text as a blob, in hex digits, and the text.
+_OID_DIGITS = 40
 
 
 def put_progress(
@@ -391,21 +399,29 @@ def read_progress_row(kept: object) -> None:
     if text.startswith("{"):
         decode_progress(text)
         return
-    part = _part(text)
+    part = _part(text.encode("ascii", "replace"))
     from lastgood.model.long_list import Part
 
     if part is None or Part(text=part.text).oid != part.oid:
         raise Damaged("a part of a list is not what it was", hint="run: lastgood verify --repair")
 
 
-def _part(text: str) -> Part | None:
+def _part(payload: bytes) -> Part | None:
     from lastgood.model.long_list import Part
 
-    oid, _, items = text.partition(" ")
     try:
-        return Part(text=items, oid=bytes.fromhex(oid))
+        oid = bytes.fromhex(payload[:_OID_DIGITS].decode("ascii"))
     except ValueError:
         return None
+    return Part(content=payload[_OID_DIGITS + 1 :], oid=oid)
+
+
+def _sound_parts(connection: sqlite3.Connection, key: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the rows of parts that nobody altered, in their order: id and payload."""
+    for seal, *columns in connection.execute(_PARTS, {"key": key}).fetchall():
+        if seal_of(*columns) == seal:
+            _, id, _, payload = columns
+            yield id.decode(), payload
 
 
 def _progress_of_a_moment(connection: sqlite3.Connection, key: str) -> Progress:
@@ -440,9 +456,9 @@ def _parts_of(
 ) -> dict[str, list[Part]]:
     """Return the parts that rows have of the lists of a record, by the name of the list."""
     parts: dict[str, list[Part]] = {}
-    for id, payload in connection.execute(_PARTS, {"key": key}):
-        _, name, number = str(id).split("/")
-        part = _part(rows.unpack_record(payload)) if name in lists else None
+    for id, payload in _sound_parts(connection, key):
+        _, name, number = id.split("/")
+        part = _part(payload) if name in lists else None
         # A backup that was brought back may have had a longer list.
         if part is not None and int(number) < lists[name].parts_needed:
             parts.setdefault(name, []).append(part)
@@ -485,7 +501,7 @@ _NAMES_TREE = '"tree":"'
 def mend_lists(
     connection: sqlite3.Connection,
     *,
-    backed_up: Mapping[str, object],
+    backed_up: Mapping[str, bytes],
     objects: Callable[[], PartReader] | None,
 ) -> list[str]:
     """Write torn lists again, as a checkpoint or a backup has them; else what is left of them. Say so.
@@ -507,7 +523,7 @@ def _mend_record(
     key: str,
     lists: Sequence[TornList],
     *,
-    backed_up: Mapping[str, object],
+    backed_up: Mapping[str, bytes],
     objects: Callable[[], PartReader] | None,
 ) -> list[str]:
     """Write a record's torn lists again, all at once: what is written is what its next reader knows."""
@@ -540,18 +556,18 @@ def _from_objects(
 
 
 def _from_backup(
-    connection: sqlite3.Connection, torn: TornList, said: LongList[object], backed_up: Mapping[str, object]
+    connection: sqlite3.Connection, torn: TornList, said: LongList[object], backed_up: Mapping[str, bytes]
 ) -> LongList[object] | None:
     """Return a list of the rows that are left and those that a backup has; None if that is another one."""
-    present = {str(id): payload for id, payload in connection.execute(_PARTS, {"key": torn.key})}
+    present = dict(_sound_parts(connection, torn.key))
     ids = [_PART_ID % (torn.key, torn.name, number) for number in range(said.parts_needed)]
-    found = (_part(rows.unpack_record(present.get(id, backed_up.get(id, "")))) for id in ids)
+    found = (_part(present.get(id, backed_up.get(id, b""))) for id in ids)
     parts = [part for part in found if part is not None]
     made = _of_parts(said, parts, name=torn.name)
     return made if made == said else None
 
 
-def backed_up_parts(connection: sqlite3.Connection) -> dict[str, object]:
+def backed_up_parts(connection: sqlite3.Connection) -> dict[str, bytes]:
     """Return the sound rows of parts that a catalogue has, by id."""
     return dict(connection.execute(_PARTS_BY_ID).fetchall())
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     class PartWriter(Protocol):
         """Stores what is not stored yet."""
 
-        def lacks(self, oids: Iterable[bytes]) -> set[bytes]:
-            """Return those ids of which nothing is stored."""
+        def unreadable(self, oids: Iterable[bytes]) -> set[bytes]:
+            """Return those ids of which nothing is stored that can be read, which it would store anew."""
 
         def blob(self, content: bytes) -> bytes:
             """Add a blob and return its id."""
@@ -51,6 +51,8 @@ else:
 # lists are of these sizes, so they never change.
 PART = 16
 FOLDER = 32
+# How the rows of a folder's tree begin; to write a number into bytes takes ten times as long as the rest.
+_PART_HEADS = [b"100644 %02d\0" % place for place in range(FOLDER)]
 
 # What was read or written last is not read again: parts by their ids, and whole lists.
 _MOST_PARTS = 4096
@@ -93,18 +95,23 @@ class ListKind(Generic[Item]):
 
 
 class Part:
-    """A few items, as values or as the text that is stored; one is made of the other when it is needed."""
+    """A few items, as values or as the text that is stored; one is made of the other when it is needed.
 
-    __slots__ = ("_items", "_oid", "_source", "_text")
+    ``content`` is that text as bytes.
+    """
+
+    __slots__ = ("_content", "_items", "_oid", "_source", "_text")
 
     def __init__(
         self,
         *,
         text: str | None = None,
+        content: bytes | None = None,
         oid: bytes | None = None,
         items: tuple[object, ...] | None = None,
     ) -> None:
         self._text = text
+        self._content = content
         self._oid = oid
         self._items = items
         self._source: Callable[[], PartReader] | None = None
@@ -120,19 +127,23 @@ class Part:
     @property
     def is_read(self) -> bool:
         """Whether its text is known: it needs no store any more."""
-        return self._text is not None
+        return self._text is not None or self._content is not None
 
     @property
     def text(self) -> str:
         """Its items as canonical JSON."""
         if self._text is None:
-            if self._source is None or self._oid is None:
-                raise Internal("a part of a list has no text", hint="report this")
+            content, self._content = self._content or self._stored(), None
             try:
-                self._text = self._source().read_blob(self._oid).decode("ascii")
+                self._text = content.decode("ascii")
             except UnicodeDecodeError as error:
                 raise Damaged(f"{_WHAT} has a part that is none", hint=_HINT) from error
         return self._text
+
+    def _stored(self) -> bytes:
+        if self._source is None or self._oid is None:
+            raise Internal("a part of a list has no text", hint="report this")
+        return self._source().read_blob(self._oid)
 
     @property
     def oid(self) -> bytes:
@@ -153,17 +164,25 @@ class Part:
 class _Folder:
     """Some parts, which together are to git a tree."""
 
-    __slots__ = ("_oid", "parts")
+    __slots__ = ("_is_read", "_oid", "parts")
 
     def __init__(self, parts: tuple[Part, ...], *, oid: bytes | None = None) -> None:
         self.parts = parts
         self._oid = oid
+        self._is_read = False
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all of its texts are known, which they stay."""
+        if not self._is_read:
+            self._is_read = all(part.is_read for part in self.parts)
+        return self._is_read
 
     @property
     def oid(self) -> bytes:
         """The id of that tree."""
         if self._oid is None:
-            self._oid = _tree_id(b"100644 %02d\0%b", [part.oid for part in self.parts])
+            self._oid = _tree_id(_PART_HEADS, [part.oid for part in self.parts])
         return self._oid
 
     def entries(self) -> list[Entry]:
@@ -219,7 +238,9 @@ class LongList(Sequence[Item]):
     def oid(self) -> bytes:
         """The id of the tree that it is to git: lists of the same items have the same."""
         if self._oid is None:
-            self._oid = _tree_id(b"40000 %04d\0%b", [folder.oid for folder in self._loaded()])
+            folders = self._loaded()
+            heads = (b"40000 %04d\0" % place for place in range(len(folders)))
+            self._oid = _tree_id(heads, [folder.oid for folder in folders])
         return self._oid
 
     @property
@@ -248,28 +269,32 @@ class LongList(Sequence[Item]):
         there = () if beside is None else beside._loaded()  # noqa: SLF001 - of another one of this class
         known = {folder.oid: folder for folder in there}
         self._folders = tuple(known.get(folder.oid, folder) for folder in self._loaded())
-        parts = {part.oid: part for folder in there for part in folder.parts if part.is_read}
-        for folder in self._folders:
-            for part in folder.parts if folder.oid not in known else ():
-                if not part.is_read and part.oid in parts:
-                    part.take(parts[part.oid])
-                _ = part.text
+        unread = [folder for folder in self._folders if folder.oid not in known and not folder.is_read]
+        parts = {part.oid: part for folder in (there if unread else ()) for part in folder.parts}
+        for part in (one for folder in unread for one in folder.parts if not one.is_read):
+            other = parts.get(part.oid)
+            if other is not None and other.is_read:
+                part.take(other)
+            _ = part.text
 
     def remember(self) -> None:
         """Spare the next one who is given its tree the reading, if all of it is known."""
-        if self.oid in _known_lists or not all(part.is_read for part in self.parts):
+        if self.oid in _known_lists or not all(folder.is_read for folder in self._loaded()):
             return
         if len(_known_lists) >= _MOST_LISTS:
             _known_lists.clear()
         _known_lists[self.oid] = self._loaded()
 
     def store(self, writer: PartWriter, *, known: AbstractSet[bytes] = frozenset()) -> set[bytes]:
-        """Have everything of it stored but what is ``known`` to be, and return the ids of what was not."""
+        """Have everything of it stored but what is ``known`` to be, and return the ids of what was not.
+
+        What is stored is read: nobody who reads the list later has its items from elsewhere.
+        """
         folders = [folder for folder in self._loaded() if folder.oid not in known]
         objects = {part.oid for folder in folders for part in folder.parts}
         objects |= {self.oid, *(folder.oid for folder in folders)}
         objects -= known
-        lacking = writer.lacks(objects)
+        lacking = writer.unreadable(objects)
         for folder in folders:
             for part in folder.parts:
                 if part.oid in lacking:
@@ -436,8 +461,8 @@ def _counted(kind: ListKind[Item], items: Iterable[Item]) -> dict[str, int]:
     return counts
 
 
-def _tree_id(row: bytes, oids: Sequence[bytes]) -> bytes:
-    content = b"".join([row % (place, oid) for place, oid in enumerate(oids)])
+def _tree_id(heads: Iterable[bytes], oids: Sequence[bytes]) -> bytes:
+    content = b"".join([head + oid for head, oid in zip(heads, oids, strict=False)])
     return bytes(sha1(b"tree %d\0%b" % (len(content), content)).digest())
 
 
