@@ -9,11 +9,15 @@ import shutil
 import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from drive import append_to_ten, files_below
 from sides import GIT_ENVIRONMENT, ROOT, Git, ours, python_alone
 
 sys.path.insert(0, os.path.join(ROOT, "src"))
+
+if TYPE_CHECKING:
+    from lastgood.engine import Extent
 
 
 def remove(path: str) -> None:
@@ -134,15 +138,15 @@ def _burst(side: Git, root: str, *, saves: int) -> int:
     os._exit(0)
 
 
-def consolidate(store: str) -> None:
-    """Join all packs of a store of ours, as the idle maintenance does."""
+def consolidate(store: str, extent: Extent = "all") -> None:
+    """Join packs of a store of ours, as the idle maintenance does: all, or those that are due."""
     from lastgood.locks import FlockLocks
     from lastgood.objects.engine import GitEngine
 
     directory = os.fsencode(store)
     engine = GitEngine(directory + b"/objects.git", temporary=directory + b"/tmp")
     with FlockLocks(directory).maintenance(wait=120):
-        engine.consolidate()
+        engine.consolidate(extent)
     engine.close()
 
 

@@ -34,18 +34,25 @@ _RATIO, _BYTES = 1.2, 4096
 
 
 class Side:
-    """A workspace in which much, or little, was done in one session."""
+    """A workspace in which much, or little, was done in one session.
+
+    Packs are joined as often as maintenance joins them: a folder of ext4 that once had thousands of names
+    is slow to list for ever, and slow to make files in for a minute or two after they were deleted.
+    """
 
     def __init__(self, place: str, *, work: Work, times: int) -> None:
         import lastgood
+        from lastgood.settings import PACKS_DUE
 
         self.root, self.store = os.path.join(place, "project"), os.path.join(place, "store")
         os.makedirs(self.root)
         self.workspace: Workspace = lastgood.open(self.root, store=self.store, maintenance="off")
         self.session: OpenSession[Workspace] = self.workspace.session(goal="measure").__enter__()
         self._work, self._done = work, 0
-        for _ in range(times):
+        for number in range(1, times + 1):
             self.go_on()
+            if number % PACKS_DUE == 0:
+                special.consolidate(self.store, "due")
 
     def go_on(self) -> float:
         """Do one thing more, and return its seconds of processor time."""

@@ -85,6 +85,9 @@ class ObjectWriter(Protocol):
     def lacks(self, oids: Iterable[bytes]) -> set[bytes]:
         """Return those ids of which this writer would store the content, were it added."""
 
+    def unreadable(self, oids: Iterable[bytes]) -> set[bytes]:
+        """Return what `lacks` does, and those of which nothing that is stored can be read: now it would."""
+
     @property
     def stored_bytes(self) -> int:
         """How many bytes the pack has grown to so far."""

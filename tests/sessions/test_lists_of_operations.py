@@ -13,6 +13,8 @@ from lastgood.errors import Damaged, NotFound
 from lastgood.model import long_list
 from lastgood.model.operation import OPERATION, Journal, Part, RestorePlan
 from lastgood.model.session import PROGRESS, Progress
+from lastgood.restore.parts.progress import settle
+from lastgood.transaction import RecoverTransaction
 from tools.harm import lose
 from tools.unlocked import writers
 from tools.values import not_none
@@ -163,6 +165,83 @@ def test_an_undo_whose_tasks_cannot_be_read_is_refused_and_can_leave_them(worksp
     assert seen(workspace) == present
 
 
+# A part of a list, one of its folders, and its own tree.
+DEPTHS = ["0000/00", "0000", ""]
+
+
+def damage(workspace: Workspace, checkpoint: Checkpoint, depth: str, *, name: str = "tasks") -> None:
+    """Garble what a checkpoint holds of a list, and be a process that has seen no list."""
+    lose(Path(workspace.store), f"{checkpoint.commit}:progress/{name}/{depth}".rstrip("/"))
+    long_list.forget()
+
+
+@pytest.mark.damages
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_a_redo_whose_tasks_cannot_be_read_is_refused_and_can_leave_them(
+    workspace: Workspace, depth: str
+) -> None:
+    """T8, T1: as an undo is."""
+    made = worked(workspace)
+    done(workspace, "T0001")
+    workspace.restore(made.id)
+    workspace.undo()
+    present = seen(workspace)
+    damage(workspace, made, depth)
+
+    with pytest.raises((Damaged, NotFound), match="nothing was redone") as caught:
+        workspace.redo()
+    assert "--merge" in not_none(caught.value.hint)
+    assert (Path(workspace.path) / "file").read_text() == "T0001"
+    assert seen(workspace) == present
+
+    redone = workspace.redo(merge=True)
+    assert [(one.scope, one.result) for one in redone.parts] == [("progress", "kept")]
+    assert "cannot be read" in not_none(redone.parts[0].reason)
+    assert (Path(workspace.path) / "file").read_text() == f"T{MANY - 1:04}"
+    assert seen(workspace) == present
+
+
+@pytest.mark.damages
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_a_forced_undo_leaves_tasks_that_cannot_be_read(workspace: Workspace, depth: str) -> None:
+    """T8: force overrules what changed since; it makes nothing of what is lost."""
+    made = worked(workspace)
+    done(workspace, "T0001")
+    report = workspace.restore(made.id)
+    present = seen(workspace)
+    guard = not_none(workspace._context.catalogue.get(not_none(report.guard)))
+    damage(workspace, guard, depth)
+
+    undone = workspace.undo(force=True)
+
+    assert [(one.scope, one.result) for one in undone.parts] == [("progress", "kept")]
+    assert (Path(workspace.path) / "file").read_text() == "T0001"
+    assert seen(workspace) == present
+
+
+@pytest.mark.damages
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_a_rollback_says_that_the_tasks_before_cannot_be_read(workspace: Workspace, depth: str) -> None:
+    """T7: one of a restore that was killed when it had put its progress in force."""
+    made = worked(workspace)
+    done(workspace, "T0001")
+    plan = workspace.plan_restore(made.id)
+    guard = begin(workspace, plan)
+    (part,) = plan.parts
+    with RecoverTransaction(workspace._context) as recovering:
+        assert settle(recovering, part).result == "restored"
+    present = seen(workspace)
+    damage(workspace, guard, depth)
+
+    report = workspace.recover(roll_back=True)
+
+    assert [(one.scope, one.result) for one in report.parts] == [("progress", "failed")]
+    assert "cannot be read" in not_none(report.parts[0].reason)
+    assert seen(workspace) == present
+    assert (Path(workspace.path) / "file").read_text() == "T0001"
+    assert workspace.status().state != "interrupted"
+
+
 @pytest.mark.damages
 def test_a_list_that_a_guard_holds_for_an_operation_is_proven(workspace: Workspace) -> None:
     """K4: and named where it is lost."""
@@ -272,26 +351,32 @@ def test_an_interrupted_restore_is_settled_whoever_began_it(
 
 
 @pytest.mark.damages
-def test_an_interrupted_restore_is_finished_although_its_tasks_are_lost(workspace: Workspace) -> None:
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_an_interrupted_restore_is_finished_although_its_tasks_are_lost(
+    workspace: Workspace, depth: str
+) -> None:
     """T7, T10: all else waits for that; the progress stays, and that is told."""
     made = worked(workspace)
     done(workspace, "T0001")
     before = seen(workspace)
     begin(workspace, workspace.plan_restore(made.id))
-    lose(Path(workspace.store), f"{made.commit}:progress/tasks/0000/00")
-    long_list.forget()
+    damage(workspace, made, depth)
 
-    report = workspace.recover()
+    with lastgood.open(workspace.path, store=workspace.store) as another:  # which has read no folder yet
+        report = another.recover()
 
     assert [(one.scope, one.result) for one in report.parts] == [("progress", "failed")]
     assert "cannot be read" in not_none(report.parts[0].reason)
     assert seen(workspace) == before
     assert (Path(workspace.path) / "file").read_text() == f"T{MANY - 1:04}"
     assert workspace.status().state != "interrupted"
+    workspace.undo()
+    assert (Path(workspace.path) / "file").read_text() == "T0001"
+    assert seen(workspace) == before
 
 
-def begin(workspace: Workspace, plan: RestorePlan) -> None:
-    """Leave a restore as one that was killed before it changed anything."""
+def begin(workspace: Workspace, plan: RestorePlan) -> Checkpoint:
+    """Leave a restore as one that was killed before it changed anything; return its guard."""
     context = workspace._context
     guard = workspace.save("before", kind="guard", allow_empty=True).checkpoint
     journal = Journal(
@@ -304,3 +389,4 @@ def begin(workspace: Workspace, plan: RestorePlan) -> None:
         plan=plan,
     )
     writers(context).journal.open(journal)
+    return guard

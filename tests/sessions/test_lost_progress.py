@@ -41,6 +41,21 @@ def worked(workspace: Workspace, *, tasks: int = 20) -> Checkpoint:
     return not_none(workspace.task_done("last").saved).checkpoint
 
 
+@pytest.mark.parametrize("path", [FIRST, "progress/tasks/0000", "progress/tasks"])
+def test_a_save_stores_anew_what_it_refers_to_and_cannot_be_read(workspace: Workspace, path: str) -> None:
+    """P8a, S13: what is saved can be read, though a pack still names what it has garbled."""
+    first = worked(workspace)
+    wanted = tuple(first.manifest.progress.tasks)
+    hurt(Path(workspace.store), first.commit, path)
+
+    second = workspace.save("the same tasks", allow_empty=True).checkpoint
+
+    long_list.forget()
+    assert tuple(workspace.get(second.id).manifest.progress.tasks) == wanted
+    long_list.forget()
+    assert tuple(workspace.get(first.id).manifest.progress.tasks) == wanted
+
+
 def test_files_come_back_where_the_tasks_of_the_checkpoint_cannot_be_read(workspace: Workspace) -> None:
     """T11: progress stays as it is, and that is told."""
     target = worked(workspace)

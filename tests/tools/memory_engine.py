@@ -148,6 +148,10 @@ class MemoryWriter:
         """Return those ids of which this writer would store the content, were it added."""
         return {oid for oid in oids if not self._stored.has(oid) and not self._new.has(oid)}
 
+    def unreadable(self, oids: Iterable[bytes]) -> set[bytes]:
+        """Return what `lacks` does: nothing in memory is damaged."""
+        return self.lacks(oids)
+
     def publish(self, *, durable: bool = True) -> None:
         """Make everything added readable."""
         del durable

@@ -159,6 +159,18 @@ class GitReader:
         except ValueError as error:
             raise self._damaged(oid, str(error)) from error
 
+    def is_readable(self, oid: bytes) -> bool:
+        """Tell whether some pack has an object of an id sound, of whatever kind."""
+        for pack, offset in self._places(oid):
+            try:
+                self.stored.opened(pack)
+                kind, content = pack.read(offset)
+            except (OSError, ValueError):
+                continue
+            if self.hasher.object_id(kind, content) == oid:
+                return True
+        return False
+
     def read_object(self, oid: bytes, *, kind: int) -> bytes:
         """Return the content of an object of one kind out of the first pack that has it sound; `Damaged`."""
         reason = ""
@@ -322,6 +334,20 @@ class Packs:
             self._looked = 0
         else:
             self._looked = min(self._looked, _PATIENCE)  # past it, the next look-up takes the new ones in
+
+    def take_in(self, name: bytes) -> None:
+        """Know of a pack that was just published here; others may have come or gone meanwhile."""
+        if self._packs is None or name in self._ages:
+            return
+        pack = PackFile(self._folder, name)
+        try:
+            age = -os.stat(pack.path + _IDX).st_mtime_ns
+        except OSError:
+            return  # it was joined with others already
+        self._ages[name] = age
+        self._packs = sorted([pack, *self._packs], key=lambda pack: (self._ages[pack.name], pack.name))
+        self._stamp = _UNSURE
+        self._looked = min(self._looked, _PATIENCE)
 
     def changed(self) -> bool:
         """Tell whether packs may have come or gone since the last look."""

@@ -25,6 +25,7 @@ from lastgood.objects import (
     split_entries,
 )
 from lastgood.objects.pack import PackDraft, entry_header, publish_draft
+from lastgood.objects.read import GitReader
 from lastgood.objects.repository import COPY_BYTES, storage, sync_directory
 
 TYPE_CHECKING = False
@@ -156,6 +157,7 @@ class GitWriter:
         "_deflater",
         "_distrusted",
         "_draft",
+        "_garbled",
         "_hasher",
         "_import",
         "_imported",
@@ -177,6 +179,7 @@ class GitWriter:
         self._rests = False  # whether something was added that only the import has
         self._copied = 0  # bytes of an import that is published
         self._distrusted: frozenset[bytes] = frozenset()
+        self._garbled: set[bytes] = set()
         self._layout = layout
         self._packs = packs
         self._hasher = hasher
@@ -311,6 +314,16 @@ class GitWriter:
             oid for oid in oids if oid not in self._known and oid not in self._lent and not self._stored(oid)
         }
 
+    def unreadable(self, oids: Iterable[bytes]) -> set[bytes]:
+        """Return what `lacks` does, and those of which nothing that is stored can be read: now it would."""
+        asked = set(oids)
+        lacking = self.lacks(asked)
+        if self._draft.kept:
+            reader = GitReader(self._packs, self._hasher)
+            there = asked - lacking - self._known - self._lent
+            self._garbled |= {oid for oid in there if not reader.is_readable(oid)}
+        return lacking | (asked & self._garbled)
+
     def distrust(self, packs: frozenset[bytes]) -> None:
         """Store again what only damaged packs hold."""
         self._distrusted = packs
@@ -322,6 +335,7 @@ class GitWriter:
         """
         if self._closed:
             raise Internal("the pack is published or abandoned already", hint="report this")
+        beside = self._import is not None
         try:
             self._deflater.drain()
             self._publish_import(durable=durable)
@@ -333,7 +347,10 @@ class GitWriter:
             raise storage(error, doing="publishing a checkpoint's objects", at=self._layout.root) from error
         finally:
             self.abandon()
-        self._packs.refresh()
+        if beside:
+            self._packs.refresh()
+        elif self.published:
+            self._packs.take_in(self.published)
 
     def _publish_import(self, *, durable: bool) -> None:
         if not self.settle_imports():
@@ -404,6 +421,8 @@ class GitWriter:
         self._closed = False
 
     def _stored(self, oid: bytes) -> bool:
+        if oid in self._garbled:
+            return False
         if not self._distrusted:
             return self._packs.holds(oid)
         return any(pack.name not in self._distrusted for pack, _ in self._packs.find(oid))
