@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         ScanResult,
         Stamp,
     )
-    from lastgood.literals import Durability, Favour
+    from lastgood.literals import ConversationForm, Durability, Favour
     from lastgood.model.checkpoint import CommandResult, FileExtent, GitState, PrefixEvidence
     from lastgood.model.operation import Outcome, Step
     from lastgood.model.tree import Change, Entry, TreeId
@@ -261,6 +261,9 @@ class TranscriptReader(Protocol):
 
     def remember(self, source: bytes, evidence: PrefixEvidence) -> None:
         """Remember something of a source; that this fails harms nothing."""
+
+    def where(self, form: ConversationForm, path: bytes) -> bytes:
+        """Return where a host would look for a transcript: in its present home if the one of then is gone."""
 
     def beside(self, path: bytes, *, missing: int = 0) -> bytes:
         """Return the real folder that a file lies in, fit to put another one into.

@@ -222,6 +222,35 @@ def test_where_no_host_would_find_it_nothing_is_written(
     assert report.conversation["messages"] == (1 if why == "messages" else 2)
 
 
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_where_a_hosts_home_of_then_is_gone_its_present_one_is_taken(
+    project: Path, store: Path, claude: Path, tmp_path: Path, *, is_whole: bool
+) -> None:
+    """T11: as that which an SDK makes for one session, and takes away; what is there is left alone."""
+    home, then = tmp_path / "present", claude.parents[2]
+    place = home / claude.relative_to(then)
+    place.parent.mkdir(parents=True)
+    place.write_text("an earlier part\n")
+    command = Command(project, store)
+    command.environment["CLAUDE_CONFIG_DIR"] = str(home)
+    command("save", "said", "--transcript", str(claude))
+    held = claude.read_bytes()
+    shutil.rmtree(then)
+    if is_whole:
+        place.write_bytes(held)  # it is whole there already
+    done = command("restore", "@", "--only", "conversation", "--yes", "--json").json["conversation"]
+    assert not then.exists()
+    if is_whole:
+        assert done["resume_command"] == f"claude --resume {claude.stem}"
+        assert list(place.parent.iterdir()) == [place]
+        return
+    copy = Path(done["transcript"])
+    assert (copy.parent, place.read_text()) == (place.parent, "an earlier part\n")
+    assert copy.read_bytes().replace(copy.stem.encode(), claude.stem.encode()) == held
+    command("undo", "--yes")
+    assert list(place.parent.iterdir()) == [place]
+
+
 @pytest.mark.parametrize("why", ["gone", "open"])
 def test_the_command_says_why_no_transcript_was_written_and_what_to_type(
     why: str, project: Path, store: Path, claude: Path, tmp_path: Path

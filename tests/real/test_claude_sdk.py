@@ -23,7 +23,7 @@ from claude_agent_sdk import (
 import lastgood
 from lastgood.integrations.claude_agent_sdk import LastgoodSessionStore
 from real.hosts import Host
-from tools.command import started
+from tools.command import Command, started
 from tools.living import descendants, eventually, eventually_gone
 from tools.scripted_model import ScriptedModel
 from tools.values import not_none
@@ -102,6 +102,20 @@ def test_one_call_goes_back_to_before_a_prompt_and_a_checkpoint_is_resumed_by_ha
         asked = [one for one in model.asked if "by hand" in one]
         assert asked
         assert all("write one" in one and "write two" not in one for one in asked)
+
+        # What is in there comes back all the same, to where the program looks for it now.
+        held = ((one.id, one.conversation) for one in workspace.list() if one.conversation)
+        gone = (id for id, said in held if not os.path.exists(said.source or b""))
+        resumed = next(id for id in gone if "write two" in str(list(workspace.conversation(id))))
+        command = Command(project, store)
+        command.environment["CLAUDE_CONFIG_DIR"] = str(home / ".claude")
+        back = command("restore", resumed, "--only", "conversation", "--yes", "--json").json["conversation"]
+        assert Path(back["transcript"]).is_relative_to(home)
+        model.asked.clear()
+        host.say("by hand again", resume=back["resume_command"].split()[-1])
+        asked = [one for one in model.asked if "by hand again" in one]
+        assert asked
+        assert all("write one" in one and "write two" in one for one in asked)
 
 
 PROGRAM = """

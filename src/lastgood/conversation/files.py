@@ -24,7 +24,7 @@ from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from lastgood.literals import ConversationForm
     from lastgood.worktree import Presence, Transcript
@@ -138,12 +138,16 @@ _WITHOUT = "restore without: --only files"
 
 
 class TranscriptFiles:
-    """Transcripts where hosts keep them; ``cache``, the workspace's folder in the store, has the evidence."""
+    """Transcripts where hosts keep them; ``cache``, the workspace's folder in the store, has the evidence.
 
-    __slots__ = ("_folder",)
+    ``environment`` says where hosts have their homes now; without it nobody knows.
+    """
 
-    def __init__(self, cache: bytes) -> None:
+    __slots__ = ("_environment", "_folder")
+
+    def __init__(self, cache: bytes, environment: Mapping[str, str] | None = None) -> None:
         self._folder = cache
+        self._environment = environment or {}
 
     def open(self, path: bytes) -> Transcript:
         """Open a file, or a conversation in a database, for reading, without ever waiting for one."""
@@ -189,6 +193,17 @@ class TranscriptFiles:
     def _file(self, source: bytes) -> bytes:
         digits = str(sha1(source).hexdigest())[:20]
         return self._folder + b"/" + _PREFIX + digits.encode()
+
+    def where(self, form: ConversationForm, path: bytes) -> bytes:
+        """Return where a host would look for a transcript: in its present home if the one of then is gone."""
+        from lastgood.conversation.hosts import home_of
+        from lastgood.conversation.reader import FOLDERS
+
+        home = home_of(form, self._environment)
+        then, *below = path.rsplit(b"/", FOLDERS.get(form, 0))
+        if home is None or os.path.lexists(then) or not os.path.isdir(home):
+            return path
+        return b"/".join((os.fsencode(home), *below))
 
     def beside(self, path: bytes, *, missing: int = 0) -> bytes:
         """Return the real folder that a file lies in, fit to put another one into.

@@ -75,6 +75,14 @@ def gemini_home(environment: Mapping[str, str]) -> str | None:
     return f"{home}/.gemini" if home else None
 
 
+def home_of(form: str, environment: Mapping[str, str]) -> str | None:
+    """Return the folder in which a host looks for transcripts of a form; None if that cannot be told."""
+    if form == "codex":
+        return _home(environment, "CODEX_HOME", ".codex")
+    known = {"claude-code": claude_home, "gemini-cli": gemini_home}
+    return known[form](environment) if form in known else None
+
+
 def _home(environment: Mapping[str, str], variable: str, name: str) -> str | None:
     home = environment.get("HOME")
     return environment.get(variable) or (f"{home}/{name}" if home else None)

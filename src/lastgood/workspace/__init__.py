@@ -467,7 +467,7 @@ class WorkspaceState:
             project_of=lambda: _project(opened, self._search_path, cache=cache),
             work_of=lambda: self._catalogue.work,
             processes_of=_processes,
-            transcripts_of=lambda: _transcripts(cache),
+            transcripts_of=lambda: _transcripts(cache, self.environment),
             reserve_of=lambda: _reserve(opened),
             ledgers=self._ledgers,
             measure=lambda: _measured(opened.directory),
@@ -477,7 +477,7 @@ class WorkspaceState:
                 journal=journal,
                 applier_of=lambda: _applier(self._root, kept=cache + KEPT),
                 project_of=lambda: _project(opened, self._search_path, cache=cache),
-                transcripts_of=lambda: _transcripts(cache),
+                transcripts_of=lambda: _transcripts(cache, self.environment),
                 ledgers=self._ledgers,
             ),
             session=self._session,
@@ -523,11 +523,11 @@ def _processes() -> Processes:
     return ProcFiles()
 
 
-def _transcripts(cache: bytes) -> Transcripts:
+def _transcripts(cache: bytes, environment: Mapping[str, str]) -> Transcripts:
     from lastgood.conversation.files import TranscriptFiles
 
     make_private(cache)
-    return TranscriptFiles(cache)
+    return TranscriptFiles(cache, environment)
 
 
 def _reserve(opened: Store) -> Reserve:

@@ -98,10 +98,11 @@ def _copy_or_remark(context: Context, target: Checkpoint) -> Part | Remark:
     if old is None:
         return _as_messages(target, "its file does not lie in its host's folder")
     try:
-        original = _original(context, held.form, held.source)
+        source = context.transcripts.where(held.form, held.source)
+        original = _original(context, held.form, source)
         if reader.session_in(held.form, original, head=head) is None:
             return _as_messages(target, "a link leads out of its host's folder")
-        if _is_whole(context, held):
+        if _is_whole(context, held, source):
             return Remark(
                 note="the transcript holds just this already",
                 resume_command=reader.resume_command(held.form, old),
@@ -125,10 +126,10 @@ def _as_messages(target: Checkpoint, why: str, *, mend: object = None) -> Remark
     )
 
 
-def _is_whole(context: Context, held: Conversation) -> bool:
+def _is_whole(context: Context, held: Conversation, source: bytes) -> bool:
     """Tell whether the original is exactly what the checkpoint holds of it."""
     try:
-        file = context.transcripts.open(held.source or b"")
+        file = context.transcripts.open(source)
     except (NotFound, Invalid):
         return False
     try:
