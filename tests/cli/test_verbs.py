@@ -749,6 +749,27 @@ def test_an_undo_that_meets_edits_says_where_the_other_version_lies(kept: Comman
     guarded.write_text("since\n", encoding="utf-8")
     said = kept("undo", "--merge", expect=3)
     (copy,) = kept.project.glob("a.txt.lastgood-*")
-    assert f"as it was: {copy.name}" in said.err
+    assert f"as it was before the restore: {copy.name}\n" in said.err
     assert copy.read_text(encoding="utf-8") == "by hand\n"
     assert guarded.read_text(encoding="utf-8") == "since\n"
+    assert f"added    {copy.name}" in kept("status").out  # an ordinary file, until it is moved
+    taken = next(line.partition("to take it: ")[2] for line in said.err.splitlines() if "mv " in line)
+    subprocess.run(taken, shell=True, cwd=kept.project, check=True)
+    assert (copy.exists(), guarded.read_text(encoding="utf-8")) == (False, "by hand\n")
+
+
+@pytest.mark.parametrize("where", ["below", "outside"])
+def test_how_the_other_version_is_taken_can_be_typed_where_one_stands(kept: Command, where: str) -> None:
+    """T17: also of a name that a shell would split."""
+    (kept.project / "in it").mkdir()
+    path = kept.project / "in it" / "-a 'file'"
+    for text in ("old\n", "new\n"):
+        path.write_text(text, encoding="utf-8")
+        kept.save()
+    path.write_text("mine\n", encoding="utf-8")
+    here = path.parent if where == "below" else kept.project.parent
+    words = ["-C", str(kept.project)] if where != "below" else []
+    said = kept(*words, "restore", "@~1", "--merge", "--yes", cwd=here, expect=3)
+    taken = next(line.partition("to take it: ")[2] for line in said.err.splitlines() if "mv " in line)
+    subprocess.run(taken, shell=True, cwd=here, check=True)
+    assert path.read_text(encoding="utf-8") == "old\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
-from lastgood.cli.typed_paths import as_typed
+from lastgood.cli.typed_paths import as_typed, for_other_programs
 from lastgood.cli.wording import ago, called, changes, count, effect_words, moment, path_text, place, title
 from lastgood.ids import short
 from lastgood.model.canonical import PATH, Fields
@@ -163,8 +163,11 @@ def spared_lines(plan: RestorePlan, target: Checkpoint, call: Call, *, workspace
     ]
 
 
-def remarks(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return the lines for what was kept, skipped, failed or marked, and why (rule T10)."""
+def remarks(outcomes: Sequence[Outcome], *, then: str = "as it was", root: str | None = None) -> list[str]:
+    """Return the lines for what was kept, skipped, failed or marked, and why (rule T10).
+
+    ``then`` says which version lies beside a conflict; with the workspace's ``root`` how to take it is told.
+    """
     said = [one for one in outcomes if one.result in _REMARKED or one.reason in _TOLD or _stays(one)]
     said.sort(key=lambda one: _REMARKED.index(one.result) if one.result in _REMARKED else 1)
     lines = []
@@ -174,12 +177,20 @@ def remarks(outcomes: Sequence[Outcome]) -> list[str]:
         if one.reason == CONFLICT:
             begin = one.path + b".lastgood-"
             copies = [it.path for it in outcomes if it.action == "write" and it.path.startswith(begin)]
-            lines += [f"          as it was: {path_text(copy)}" for copy in copies]
+            for copy in copies:
+                lines.append(f"          {then}: {path_text(copy)}")
+                if root is not None:
+                    lines.append(f"          to take it: {_move(copy, one.path, root)}")
     if len(said) > _SHOWN_STEPS:
         lines.append(f"  and {len(said) - _SHOWN_STEPS:,} more (all of them: --json)")
     if any(one.left is not None for one in outcomes):
         lines.append("  saves leave out what is left; when it can be changed, clear it: lastgood recover")
     return lines
+
+
+def _move(copy: bytes, path: bytes, root: str) -> str:
+    words = (quoted(for_other_programs(to_text(each), root)) for each in (copy, path))
+    return " ".join(("mv", *words))
 
 
 def _stays(outcome: Outcome) -> bool:

@@ -389,7 +389,8 @@ def _tell(
     """Tell what was done, without what was ``told`` before and is as it was."""
     console.sentence(done_words(report.outcomes, called(target)))
     outcomes = [one for one in report.outcomes if one.reason != SPARED]  # of which more is said below
-    for line in (*remarks(outcomes), *beside_lines(report, target, call)):
+    said = remarks(outcomes, then=f"as at {target.short_id}", root=workspace.path)
+    for line in (*said, *beside_lines(report, target, call)):
         if line not in told:
             console.warn(line)
     for line in spared_lines(report.planned, target, call, workspace=workspace):

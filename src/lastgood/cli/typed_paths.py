@@ -167,6 +167,13 @@ def as_typed(path: str, call: Call, workspace: OpenWorkspace) -> str:
     return f"./{typed}" if typed.startswith("-") else typed
 
 
+def for_other_programs(path: str, root: str) -> str:
+    """Return a path of the workspace as any program takes it in the current folder, whatever -C says."""
+    here, place = current(), f"{root}/{path}"
+    typed = os.path.relpath(place, here) if inside(here, root) else place
+    return f"./{typed}" if typed.startswith("-") else typed
+
+
 def only_meant(
     typed: str, found: Sequence[Alike], call: Call, console: Console, *, workspace: OpenWorkspace
 ) -> str | None:

@@ -189,7 +189,7 @@ def undo_verb(call: Call, console: Console) -> int:
         done = report.operation
         original = next((one for one in workspace.operations() if one.id == done.of), done)
     if not console.answer(verb, report):
-        _tell(report, original, call, console)
+        _tell(report, original, call, console, root=workspace.path)
     return 0 if report.complete else OMISSIONS
 
 
@@ -230,7 +230,7 @@ def _tell_made(made: Sequence[Checkpoint], console: Console, *, now: int) -> Non
         console.warn(f"  and {len(made) - _SHOWN:,} more")
 
 
-def _tell(report: UndoReport, operation: Operation, call: Call, console: Console) -> None:
+def _tell(report: UndoReport, operation: Operation, call: Call, console: Console, *, root: str) -> None:
     undoing = call.verb.name == "undo"
     effective = operation.undone is undoing
     done = ("took back" if undoing else "did again") if effective else f"nothing was {call.verb.name}ne of"
@@ -241,7 +241,9 @@ def _tell(report: UndoReport, operation: Operation, call: Call, console: Console
         result = report_counts(report.outcomes)
     console.sentence(f"{done} the {_named(operation)} of {moment(operation.at)}: {result}")
     told = told_parts(report.parts, report.operation.parts)
-    for line in (*remarks(report.outcomes), *(line for part in told for line in part_lines(part))):
+    then = f"as it was {'before' if undoing else 'after'} the {operation.type}"
+    said = remarks(report.outcomes, then=then, root=root)
+    for line in (*said, *(line for part in told for line in part_lines(part))):
         console.warn(line)
     if effective:
         console.line(f"the other way: {call.command('redo' if undoing else 'undo')}")
