@@ -92,6 +92,9 @@ class ObjectWriter(Protocol):
     def stored_bytes(self) -> int:
         """How many bytes the pack has grown to so far."""
 
+    def publish_part(self) -> None:
+        """Publish what was added so far, durably, once it is much: who comes after a kill finds it."""
+
     def publish(self, *, durable: bool = True) -> None:
         """Make everything added readable; when it returns, it survives a power cut (unless not durable)."""
 

@@ -38,6 +38,31 @@ def test_the_very_first_save_can_be_killed_at_any_call(injector: Injector, stage
     sweep(injector, stage, "save", {}, blow=Blow(), check=check, points=60)
 
 
+def test_a_first_save_in_parts_can_be_killed_at_any_call(injector: Injector, stage: Stage) -> None:
+    stage.prepare(lambda stage: fill(stage.workspace))
+
+    def check(trial: Trial, where: str) -> None:
+        saved = trial.said("saved")
+        assert trial.killed or saved, f"{where}: {trial.lines}"
+        assert_unharmed(stage, (saved,) if saved else (), where)
+        assert_collected(stage, where)
+
+    sweep(injector, stage, "save in parts", {}, blow=Blow(), check=check, points=60)
+
+
+@FAILED
+def test_a_first_save_in_parts_failed_at_any_call_says_so(
+    injector: Injector, stage: Stage, blow: Blow
+) -> None:
+    stage.prepare(lambda stage: fill(stage.workspace))
+
+    def check(trial: Trial, where: str) -> None:
+        _assert_honest(stage, trial, (), where)
+        assert_unharmed(stage, (), where)
+
+    sweep(injector, stage, "save in parts", {}, blow=blow, check=check, points=24)
+
+
 @FAILED
 def test_a_save_failed_at_any_call_says_so_and_leaves_no_checkpoint(
     injector: Injector, stage: Stage, blow: Blow

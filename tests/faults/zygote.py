@@ -22,6 +22,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from lastgood.objects import write
 from lastgood.workspace import Workspace
 
 LONGEST = 120
@@ -138,6 +139,13 @@ def _save(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None
     say(f"saved {report.checkpoint.id}")
 
 
+def _save_in_parts(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
+    """Save as a workspace is saved whose parts are large: several packs, and then the last one."""
+    write._PART_OBJECTS = 2
+    write._PART_SHARE = sys.maxsize
+    _save(workspace, order, say)
+
+
 def _restore(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
     report = workspace.restore(order["ref"], **order.get("options", {}))
     failures = [str(one) for one in report.outcomes if one.result == "failed"]
@@ -222,6 +230,7 @@ VERBS: dict[str, Callable[[Any, dict[str, Any], Callable[[str], None]], None]] =
     "list": _list,
     "look": _look,
     "save": _save,
+    "save in parts": _save_in_parts,
     "restore": _restore,
     "undo": _undo,
     "redo": _redo,

@@ -283,13 +283,15 @@ class PackDraft:
     """The entries of a pack so far. Its methods raise OSError.
 
     Of one that is not ``kept``, because it is never published, the bytes are dropped and no file is made.
+    The file of one that is ``handed`` may be taken back by the process that began it.
     """
 
-    __slots__ = ("_buffer", "_buffered", "_file", "_folder", "entries", "kept", "size")
+    __slots__ = ("_buffer", "_buffered", "_file", "_folder", "entries", "handed", "kept", "size")
 
     def __init__(self, folder: bytes, *, kept: bool = True) -> None:
         self._folder = folder
         self.kept: bool = kept
+        self.handed: bool = False
         self._buffer: list[bytes] = []
         self._buffered = 0
         self._file: TemporaryFile | None = None
@@ -405,6 +407,7 @@ class PackDraft:
         assert isinstance(size, int)
         assert isinstance(entries, list)
         if path:
+            draft.handed = True
             draft._file = TemporaryFile.take_over(path)
             draft._file.rename(fresh_path(folder, PACK_SUFFIX))
             os.lseek(draft._file.descriptor, 0, os.SEEK_END)

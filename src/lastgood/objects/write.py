@@ -108,6 +108,22 @@ class Deflater:
         self._work(self._second.left())
         self.stop()
 
+    def move_to(self, draft: PackDraft) -> None:
+        """Go on with another draft; all that was added has to be in the one before (`settle`)."""
+        self._draft = draft
+
+    def settle(self) -> None:
+        """Wait until all is in the draft, and keep the second process if it gave all back; OSError."""
+        if self._second is None:
+            return
+        for made in self._second.settle():
+            self._draft.append(made)
+        if self._second.left():
+            self.drain()
+            return
+        batch, self._batch, self._batched = self._batch, [], 0
+        self._work(batch)
+
     def stop(self) -> None:
         """End the second process, and forget what is not in the draft yet."""
         self._batch = []
@@ -146,6 +162,11 @@ class Deflater:
 
 # Up to here a file is read whole; its compression can then go to the second process.
 _WHOLE_BYTES = 4 << 20
+# From so many bytes, or objects, on a part is published, and never less than such a share of those before:
+# what a kill loses is bounded, and so is what is remembered of each object, and the packs stay few.
+_PART_BYTES = 32 << 20
+_PART_OBJECTS = 1 << 17
+_PART_SHARE = 4
 
 
 class GitWriter:
@@ -165,6 +186,7 @@ class GitWriter:
         "_layout",
         "_lent",
         "_packs",
+        "_parted",
         "_rests",
         "published",
     )
@@ -177,7 +199,8 @@ class GitWriter:
         self._lent: frozenset[bytes] = frozenset()
         self._imported = False  # one attempt: what cannot be copied is stored by whoever adds it
         self._rests = False  # whether something was added that only the import has
-        self._copied = 0  # bytes of an import that is published
+        self._copied = 0  # bytes of an import, and of parts, that are published
+        self._parted = 0  # the objects in those parts
         self._distrusted: frozenset[bytes] = frozenset()
         self._garbled: set[bytes] = set()
         self._layout = layout
@@ -327,6 +350,29 @@ class GitWriter:
     def distrust(self, packs: frozenset[bytes]) -> None:
         """Store again what only damaged packs hold."""
         self._distrusted = packs
+
+    def publish_part(self) -> None:
+        """Publish what was added so far, durably, once it is much; `Storage`.
+
+        Nothing refers to it before a checkpoint does. Whoever adds the same later, after this process was
+        killed perhaps, finds it; a sweep frees what nobody does.
+        """
+        draft = self._draft
+        is_much = draft.size >= max(_PART_BYTES, self._copied // _PART_SHARE)
+        are_many = len(draft.entries) >= max(_PART_OBJECTS, self._parted // _PART_SHARE)
+        if not draft.kept or draft.handed or not (is_much or are_many):
+            return
+        try:
+            self._deflater.settle()
+            publish_draft(draft, self._layout, durable=True)
+        except OSError as error:
+            raise self._failed(error) from error
+        self._copied += draft.size
+        self._parted += len(draft.entries)
+        self._draft = PackDraft(self._layout.temporary)
+        self._deflater.move_to(self._draft)
+        self._packs.refresh()
+        self._known.clear()
 
     def publish(self, *, durable: bool = True) -> None:
         """Make everything added readable; when it returns, it survives a power cut (unless not durable).

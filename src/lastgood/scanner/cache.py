@@ -17,7 +17,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from lastgood.scanner import Record, Row
 
@@ -30,6 +30,8 @@ _LOCK = b"/scan.lock"
 _DETAILS_PREFIX = b"scan.details."
 # Details that nothing refers to any more are tolerated up to as much again, and this.
 _SLACK_BYTES = 1 << 17
+# So many details are joined to be written: all of them would be in memory twice.
+_JOINED = 1_000
 _PRIVATE = 0o600
 
 
@@ -189,7 +191,7 @@ def _write(folder: bytes, snapshot: CachedTree) -> bool:
     conditions = (now.root, now.generation, now.policy, now.index, now.tree)
     body = dumps((conditions, name, records))
     temporary = folder + _RECORDS + b".new"
-    _append(temporary, proven(_FORMAT, body), new=True)
+    _append(temporary, [proven(_FORMAT, body)], new=True)
     os.rename(temporary, folder + _RECORDS)
     if compact:
         _drop_others(folder, name)
@@ -207,7 +209,7 @@ def source_of(folder: bytes) -> Source | None:
 
 def _moved(
     records: dict[bytes, Record], snapshot: CachedTree, *, start: int = 0, everything: bool = False
-) -> bytes:
+) -> list[bytes]:
     """Give records the place where their details are going to lie, and return those details."""
     pieces = []
     for path, record in records.items():
@@ -216,16 +218,17 @@ def _moved(
             records[path] = (*record[:START], start, len(packed))
             pieces.append(packed)
             start += len(packed)
-    return b"".join(pieces)
+    return pieces
 
 
-def _append(path: bytes, content: bytes, *, new: bool = False) -> None:
+def _append(path: bytes, pieces: Sequence[bytes], *, new: bool = False) -> None:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if new else 0)
     descriptor = os.open(path, flags, _PRIVATE)
     try:
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        for first in range(0, len(pieces), _JOINED):
+            rest = memoryview(b"".join(pieces[first : first + _JOINED]))
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
     finally:
         os.close(descriptor)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from marshal import dumps
+from marshal import dumps, loads
 
 from lastgood.errors import Damaged
 from lastgood.files import digest
@@ -506,6 +506,9 @@ class Project:
 
 # --- Looks at one directory whose signature is not the known one: judges its entries and reads new ones ---
 
+# Beyond so many rows of such directories, those that come are folded until their records are made.
+_UNFOLDED_ROWS = 50_000
+
 
 class Node:
     """A directory that was looked at: what its record is going to be made of.
@@ -515,6 +518,7 @@ class Node:
     """
 
     __slots__ = (
+        "_packed",
         "above",
         "below",
         "buried",
@@ -540,6 +544,18 @@ class Node:
         self.below: list[bytes] = []
         self.buried: set[bytes] = set()
         self.private: list[bytes] = []
+        self._packed = b""
+
+    def fold(self) -> None:
+        """Keep the rows in a quarter of the memory until they are taken."""
+        self._packed = dumps(self.rows, 2)
+        self.rows = []
+
+    def take_rows(self) -> list[Row]:
+        """Return the rows, and forget them."""
+        rows: list[Row] = loads(self._packed) if self._packed else self.rows  # noqa: S302 - our own bytes
+        self.rows, self._packed = [], b""
+        return rows
 
 
 class Unsettled:
@@ -576,6 +592,7 @@ class Examiner:
         self._gone = gone  # object ids in the cache that the engine does not have
         self._fresh = selector.forced.fresh
         self.unsettled: list[Unsettled] = []
+        self._rows = 0
         self.texts: dict[bytes, tuple[Text, Text]] = {}
         self.unreadable_rules: bool = False
 
@@ -598,6 +615,7 @@ class Examiner:
         node = Node(path, above=above, listing=listing)
         found = sorted(zip(names_of(listing.names), listing.stats, strict=True))
         node.token, same = self._rules(node, dict(found), listing, record=record, old=old, same=same)
+        unsettled = len(self.unsettled)
         held = {name for name, row in old.items() if row[STATE] <= RACY} if held_by_old else None
         selector = self._selector.directory(path, token=node.token, old=old, same=same, held=held)
         settled = self._settled(record, old) if same and not self._fresh.touches(path) else {}
@@ -615,6 +633,10 @@ class Examiner:
             node.rows.append((lost, FORMAT_FILE, 0, 0, 0, 0, b"", UNREADABLE))
         if listing.lost:
             node.rows.sort()
+        self._rows += len(node.rows)
+        if self._rows > _UNFOLDED_ROWS and len(self.unsettled) == unsettled:
+            node.fold()
+        self._reader.writer.publish_part()
         return node
 
     def _settled(self, record: Record | None, old: Mapping[bytes, Row]) -> Mapping[bytes, Row]:

@@ -372,9 +372,7 @@ class Builder:
 
     def _from_node(self, node: Node) -> Record:
         head = (node.signature, node.above, node.token, node.flags)
-        record = self._record(node.path, node.rows, head, None, node=node)
-        node.rows = []
-        return record
+        return self._record(node.path, node.take_rows(), head, None, node=node)
 
     def _record(
         self,
