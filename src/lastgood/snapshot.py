@@ -111,7 +111,7 @@ def holding_notes(manifest: Manifest, before: Manifest | None) -> tuple[HealthNo
         notes.append(
             HealthNote(
                 code="private-files",
-                message=f"held although git ignores it, and private: {_named(private)}",
+                message=f"also saved, privately, though git ignores it: {_named(private)}",
                 hint="to leave it out: capture.built_in_off",
             )
         )

@@ -46,7 +46,7 @@ def test_the_question_of_a_restore_fits_on_the_screen(kept: Command) -> None:
         (kept.project / f"added{number:02}.txt").write_text("mine\n", encoding="utf-8")
     shown = kept.terminal("restore", "one", answers="n\n", expect=130).out.replace("\r", "")
     before = shown.partition("Go ahead?")[0].splitlines()
-    assert before[0].startswith("Changed since")
+    assert before[0].startswith("Not saved yet: ")
     assert len(before) < 24
     assert "of them to delete (all of them: --dry-run)" in shown
 
@@ -131,3 +131,16 @@ def test_a_refused_folder_is_told_of_for_whatever_was_typed(kept: Command) -> No
     refused = kept("save", cwd=Path("/"), expect=15).err
     assert "the same with --allow-root" in refused
     assert "lastgood status --allow-root" not in refused
+
+
+def test_a_status_tells_what_never_changes_only_when_asked(kept: Command) -> None:
+    """S13: weak durability is told all the same."""
+    known = ("store ", "state ", "gaps ", "durability ", "health ")
+    short, whole = kept("status").out.splitlines(), kept("status", "--verbose").out.splitlines()
+    assert [any(line.startswith(name) for line in short) for name in known] == [False] * len(known)
+    assert [any(line.startswith(name) for line in whole) for name in known] == [True] * len(known)
+    assert set(short) <= set(whole)
+    weak = kept("status", "--set", "durability=fast").out
+    assert [line.split() for line in weak.splitlines() if line.startswith("durability")] == [
+        ["durability", "fast"]
+    ]

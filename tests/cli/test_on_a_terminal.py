@@ -42,7 +42,7 @@ def seen(command: Command, *words: str, **environment: str) -> list[str]:
 def test_lastgood_alone_says_where_one_stands_and_what_to_type_next(kept: Command) -> None:
     (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
     lines = seen(kept)
-    assert any(line.startswith("stands at") and "(two)" in line for line in lines)
+    assert any(line.startswith("you are at") and "(two)" in line for line in lines)
     typed = [line.split("  ")[1] for line in lines if line.startswith("  lastgood ")]
     assert typed == [
         "lastgood diff",
@@ -63,7 +63,7 @@ def test_a_sound_checkpoint_is_restored_where_the_one_that_one_stands_at_is_dama
     (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
     with shown(kept, "restore", "one") as terminal:
         terminal.until("Go ahead?")
-        assert "What changed since where you stand cannot be told" in " ".join(terminal.everything)
+        assert "What changed since the last checkpoint cannot be told" in " ".join(terminal.everything)
         terminal.type("y\n")
         assert terminal.end() == 0
     assert (kept.project / "a.txt").read_text(encoding="utf-8") == "first\n"
@@ -329,7 +329,7 @@ def test_status_counts_checkpoints_as_list_shows_them(kept: Command) -> None:
     (kept.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
     kept("restore", "@", "--yes")
     (line,) = [line for line in kept("status").out.splitlines() if line.startswith("checkpoints")]
-    assert line.split(maxsplit=1)[1] == "2, and 1 guard of restores (lastgood list --all)"
+    assert line.split(maxsplit=1)[1] == "2, and 1 made before restores (lastgood list --all)"
     assert len(kept("list", "--json").json["checkpoints"]) == 2
     assert len(kept("list", "--all", "--json").json["checkpoints"]) == 3
     assert kept("status", "--json").json["guards"] == 1

@@ -83,11 +83,31 @@ def test_a_path_before_its_ref_is_answered_with_the_right_form(kept: Command) ->
         assert form in kept(*words, expect=code).err, words
 
 
-def test_a_word_that_is_given_to_list_is_looked_for_in_names_and_messages(kept: Command) -> None:
-    for words in (("second",), ("-m", "second"), ("--message=second",), ("--grep", "second")):
-        said = kept("list", *words, expect=2).err
-        assert "lastgood list --name '*second*'" in said, words
-    assert "when a path changed: lastgood log second" in kept("list", "second", expect=2).err
+@pytest.mark.parametrize(
+    "words", [("second",), ("SECOND",), ("the", "two"), ("--grep", "sec", "the"), ("-g", "two")]
+)
+def test_a_list_of_words_has_what_bears_them_all(kept: Command, words: tuple[str, ...]) -> None:
+    """S20: in its name or in its message."""
+    found = kept("list", "--json", *words).json["checkpoints"]
+    assert [one["name"] for one in found] == ["two"]
+
+
+def test_a_list_of_words_is_limited_to_those_that_fit(kept: Command) -> None:
+    assert "(one)" not in kept("list", "-n", "1", "first").out
+    assert [one["name"] for one in kept("list", "-n", "1", "first", "--json").json["checkpoints"]] == ["one"]
+
+
+def test_words_that_nothing_bears_are_answered_with_the_log(kept: Command) -> None:
+    said = kept("list", "a.txt").err
+    assert "no name or message has 'a.txt'" in said
+    assert "by file: lastgood log a.txt" in said
+
+
+@pytest.mark.parametrize(
+    "words", [("list", "-m", "second"), ("list", "--message=second"), ("log", "--grep", "second")]
+)
+def test_what_git_calls_a_search_is_answered_with_ours(kept: Command, words: tuple[str, ...]) -> None:
+    assert "lastgood list --grep second" in kept(*words, expect=2).err
 
 
 def test_a_name_without_its_folder_is_answered_with_the_paths_of_that_name(kept: Command) -> None:

@@ -18,7 +18,9 @@ def built(lastgood: Command) -> None:
 def test_a_save_counts_what_is_ignored(lastgood: Command) -> None:
     """S5."""
     built(lastgood)
-    assert ", 2 ignored, " in lastgood("save", "first").out
+    done = lastgood("save", "first")
+    assert ", 2 ignored, " in done.out
+    assert "not saved, being ignored: " in done.err
 
 
 def test_a_save_says_first_that_rules_leave_out_most(lastgood: Command) -> None:

@@ -305,8 +305,8 @@ def test_on_a_terminal_it_asks_and_no_is_the_default(kept: Command) -> None:
     """Rule T1."""
     (kept.project / "a.txt").write_text("my own edit", encoding="utf-8")
     shown = kept.terminal("restore", "one", answers="\n", expect=130).out
-    assert re.search(r"^Changed since ckpt_\w{8}, where you stand: 1 file\.\s*$", shown, re.MULTILINE)
-    assert shown.index("where you stand: 1 file.") < shown.index("Go ahead? [y/N]")
+    assert re.search(r"^Not saved yet: 1 file, changed since ckpt_\w{8}\.\s*$", shown, re.MULTILINE)
+    assert shown.index("Not saved yet: 1 file") < shown.index("Go ahead? [y/N]")
     assert "nothing was changed" in shown
     assert (kept.project / "a.txt").read_text(encoding="utf-8") == "my own edit"
 
@@ -377,7 +377,8 @@ def test_status_says_where_head_is_and_was(kept: Command, git: Callable[..., str
     git(kept.project, "commit", "-q", "--allow-empty", "-m", "one")
     saved = kept.save("on main", "--allow-empty")[:13]
     head = git(kept.project, "rev-parse", "HEAD").strip()
-    assert re.search(rf"^git +on main, {head[:12]}$", kept("status").out, re.MULTILINE)
+    assert re.search(rf"^git +on main, {head[:12]}$", kept("status", "-v").out, re.MULTILINE)
+    assert not re.search("^git ", kept("status").out, re.MULTILINE)
     git(kept.project, "checkout", "-qb", "feature")
     moved = rf"^git +on feature, {head[:12]}; at {saved} it was on main, {head[:12]}$"
     assert re.search(moved, kept("status").out, re.MULTILINE)
@@ -472,7 +473,7 @@ def test_status_says_where_the_workspace_stands_and_what_changed_since(kept: Com
     for number in range(12):
         (kept.project / f"more {number:02}").touch()
     shown = kept("status").out
-    assert re.search(r"^stands at +ckpt_\w{8} \(two\), manual, ", shown, re.MULTILINE)
+    assert re.search(r"^you are at +ckpt_\w{8} \(two\), manual, ", shown, re.MULTILINE)
     assert re.search(r"^since then +12 added, 0 modified, 0 deleted$", shown, re.MULTILINE)
     assert re.findall(r"^ +added +(more \d\d)$", shown, re.MULTILINE) == [f"more {n:02}" for n in range(10)]
     assert "and 2 more: lastgood diff --stat" in shown
@@ -483,7 +484,7 @@ def test_status_after_a_restore_names_where_one_stands_and_the_latest(kept: Comm
     """T15."""
     kept("restore", "one", "--yes")
     shown = kept("status").out
-    assert re.search(r"^stands at +ckpt_\w{8} \(one\), manual, ", shown, re.MULTILINE)
+    assert re.search(r"^you are at +ckpt_\w{8} \(one\), manual, ", shown, re.MULTILINE)
     assert re.search(r"^latest +ckpt_\w{8} \(two\), manual, ", shown, re.MULTILINE)
     said = kept("status", "--json").json
     assert (said["at"]["name"] or said["at"]["message"], said["latest"]["message"]) == ("one", "the second")
@@ -712,7 +713,7 @@ def test_an_example_that_fills_the_line_has_what_it_does_below(lastgood: Command
 def test_the_help_of_restore_says_what_becomes_of_files_made_since(lastgood: Command) -> None:
     """T4."""
     said = " ".join(lastgood("help", "restore").out.split())
-    assert "Files that were made since are deleted, once the guard holds them" in said
+    assert "Files that were made since are deleted, once that holds them" in said
 
 
 # What a person sees on a terminal while a verb takes longer than half a second.

@@ -400,7 +400,7 @@ def test_a_person_is_told_of_everything_before_the_first_write(command: Command,
     places = [
         said.index(words)
         for words in (
-            "where you stand: 1 file.",
+            "Not saved yet: 1 file",
             "progress: will be put back",
             "deploy was done",
             "Go ahead?",

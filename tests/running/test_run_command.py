@@ -271,7 +271,7 @@ def test_a_command_keeps_its_output_and_its_exit_code(lastgood: Command) -> None
     done = lastgood("run", "--", "sh", "-c", "printf 'a\\n\\n\\377\\0b'; echo x > x; exit 7", expect=7)
     assert done.out_bytes == b"a\n\n\xff\0b"
     lines = done.err.splitlines()
-    assert lines[0].startswith("before the command: ckpt_")
+    assert lines[0].startswith("saved first: ckpt_")
     assert "attempt 1 failed after " in lines[1]
     assert lines[2].startswith("failed in ")
     lastgood("restore", lines[-1].split()[-1], "--yes")

@@ -257,7 +257,7 @@ def test_one_command_without_the_terminal_has_its_output_scroll_by(
     with terminal(program=piped("run", "--", "sh", "-c", run)) as seen:
         seen.until(lambda: "waiting" in seen.shown)
         before, first, second, below = seen.shown
-        assert before.startswith("before the command: ckpt_")
+        assert before.startswith("saved first: ckpt_")
         assert (first, second) == ("first", "waiting")
         assert re.fullmatch(r"\d+s · 1 checkpoint · sh -c echo first; .*", below)
         gate.touch()

@@ -252,7 +252,7 @@ def test_a_save_says_once_what_it_holds_although_git_ignores_it(
 ) -> None:
     """S5."""
     said = notes(workspace.save("one"))
-    assert said == {"private-files": "held although git ignores it, and private: .env"}
+    assert said == {"private-files": "also saved, privately, though git ignores it: .env"}
     (secretive / "app.py").write_text("two\n")
     assert notes(workspace.save("two")) == {}
     (secretive / ".npmrc").write_text("token\n")

@@ -144,7 +144,7 @@ def show_overview(console: Console) -> int:
         lines += ["", console.styled(heading, "bold"), *pairs(rows, limit=limit)]
     start = (
         "Start with `lastgood save`, look with `lastgood list`, and go back with `lastgood restore @`:"
-        " `@` is the checkpoint where you stand, saved last or restored to."
+        " `@` is the checkpoint you saved last, or last went back to."
     )
     lines += ["", *wrapped(start, limit)]
     lines += wrapped("More: lastgood help VERB, lastgood help refs, lastgood help exit-codes", limit)
@@ -216,7 +216,7 @@ def argument_row(argument: Argument) -> tuple[str, str]:
     if argument.form == "ref":
         return (
             argument.name,
-            "a checkpoint: @ (where you stand), @~2, an id or its beginning, a name (help refs)",
+            "a checkpoint: @ (saved last, or gone back to), @~2, its id, name or message (help refs)",
         )
     return argument.name, ""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _RESTORE = "to bring back a checkpoint, or a file of it: lastgood restore REF [PATH...]"
 _SAVE = "to make a checkpoint: lastgood save MESSAGE"
-_BACK = "to go back: lastgood restore   (there is a list to pick from; where you stand is @)"
+_BACK = "to go back: lastgood restore   (there is a list to pick from; the last one is @)"
 _LIST = "the checkpoints: lastgood list"
 _LOG = "when a file changed: lastgood log PATH"
 _UNDO = "to take back the last restore: lastgood undo"
@@ -200,7 +200,7 @@ def answer_option(verb: str, word: str, after: Sequence[str]) -> str | None:
             return f"write: lastgood {verb} -n {number}" + (" PATH" if verb == "log" else "")
         if verb in {"restore", "show", "diff", "cat"}:
             return f"that many before where you stand: lastgood {verb} @~{number}"
-    if verb == "list" and option in {"--grep", "--message", "-m"}:
+    if (verb == "log" and option == "--grep") or (verb == "list" and option in {"--message", "-m"}):
         return saying(value or next(iter(after), "WORD"))
     if verb == "restore" and option in {"--source", "-s"}:
         ref = value or next(iter(after), "REF")
@@ -210,5 +210,4 @@ def answer_option(verb: str, word: str, after: Sequence[str]) -> str | None:
 
 def saying(word: str) -> str:
     """Return the command that lists the checkpoints with a word in what their names or messages say."""
-    literal = "".join(f"[{one}]" if one in "*?[" else one for one in word)
-    return f"with that in their name or message: lastgood list --name {quoted(f'*{literal}*')}"
+    return f"with that in their name or message: lastgood list --grep {quoted(word)}"

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 # --- Whether to go on: a person's yes, ``--yes``, or the id of the plan that was looked at (T1, T16) ---
 
 _SHOWN_LOGS = 3
-_KEPT = "All of it is saved first, in a guard checkpoint: `lastgood undo` brings it back."
+_KEPT = "That is saved first: `lastgood undo` brings it back."
 # Of a plan at least so many paths are shown, and room is left for what is asked.
 _SHOWN_LEAST = 5
 _ASKING = 4
@@ -175,7 +175,7 @@ def _show(
         try:
             drift = workspace.diff(paths=paths_of(call, workspace), patch=False)
         except Damaged as error:  # what is to come back may be whole
-            told = f"What changed since where you stand cannot be told: {printable(error.message)}"
+            told = f"What changed since the last checkpoint cannot be told: {printable(error.message)}"
             unknown = [told, _KEPT]
     lines = [*unknown, *_drift_lines(drift), *beside_lines(preview, target, call)]
     age = ago(target.manifest.created_at, now=time.time_ns())
@@ -214,7 +214,7 @@ def _drift_lines(report: DiffReport | None) -> list[str]:
     if report is None or not report.files:
         return []
     files = count(len(report.files), "file")
-    return [f"Changed since {short(report.from_ or '')}, where you stand: {files}.", _KEPT]
+    return [f"Not saved yet: {files}, changed since {short(report.from_ or '')}.", _KEPT]
 
 
 # --- The way of a restore on the command line: plan, show, ask, carry out, tell the way back ---

@@ -124,8 +124,11 @@ FILES: tuple[Verb, ...] = (
     Verb(
         name="list",
         says="list checkpoints, newest first",
+        about="With words, only those that have all of them in their name or message, in whatever case.",
         spellings=("ls",),
+        arguments=(Argument(name="WORD", required=False, many=True),),
         options=(
+            Option(name="grep", short="g", value="WORD", repeated=True, says="the same as a WORD"),
             Option(name="limit", short="n", value="N", form="number", says="at most N"),
             Option(name="kind", value="K", choices=KINDS, says="only this kind"),
             Option(name="session", value="S", says="only this session"),
@@ -141,6 +144,7 @@ FILES: tuple[Verb, ...] = (
         ),
         examples=(
             ("lastgood list --limit 20", "the newest twenty"),
+            ("lastgood list wallet", "what has that in its message"),
             ("lastgood list --since 2h --kind manual", "what was saved by hand lately"),
         ),
         codes=(0,),
@@ -205,7 +209,7 @@ FILES: tuple[Verb, ...] = (
         arguments=(Argument(name="PATH", form="held"),),
         options=(
             Option(name="limit", short="n", value="N", form="number", says="at most N"),
-            Option(name="all", says="guard checkpoints too"),
+            Option(name="all", says="those too that restores make first"),
         ),
         examples=(
             ("lastgood log src/app.py", "when this file changed"),
@@ -218,7 +222,7 @@ FILES: tuple[Verb, ...] = (
         says="print a file as a checkpoint holds it",
         about=(
             "Exactly its bytes; of a link, its target. On a terminal, control characters are escaped.\n"
-            "Without a REF it is as where you stand (@), or as of the newest that holds it."
+            "Without a REF it is as in the last checkpoint (@), or as of the newest that holds it."
         ),
         arguments=(
             Argument(name="REF", form="ref", required=False),
@@ -236,14 +240,14 @@ FILES: tuple[Verb, ...] = (
         says="bring back a checkpoint, whole or some paths",
         about=(
             "Files, conversation and progress come back together; paths mean files only.\n"
-            "First keeps the present state in a guard checkpoint, so that `lastgood undo`\n"
-            "takes the restore back. Files that were made since are deleted, once the guard\n"
-            "holds them; ignored files and what no checkpoint can hold are left alone. HEAD\n"
+            "First saves everything as it is now (in a guard checkpoint), so that `lastgood undo`\n"
+            "takes the restore back. Files that were made since are deleted, once that\n"
+            "holds them; ignored files that no checkpoint holds are left alone. HEAD\n"
             "and the index of a git repository stay as they are unless --git is given;\n"
             "branches always do.\n"
             "On a terminal it shows the plan and asks; elsewhere it needs --yes or --plan ID.\n"
             "Without a REF there is a list to pick from on a terminal. There a path alone is\n"
-            "meant as of where you stand, or of the newest checkpoint that holds it, and `2h`\n"
+            "meant as in the last checkpoint, or in the newest that holds it, and `2h`\n"
             "as `@{2h}`. A workspace whose folder is gone is made again."
         ),
         spellings=("rollback",),
@@ -327,7 +331,7 @@ FILES: tuple[Verb, ...] = (
         options=(TIMEOUT,),
         command=True,
         examples=(
-            ("lastgood check @ -- pytest -q", "is where you stand good?"),
+            ("lastgood check @ -- pytest -q", "is the last checkpoint good?"),
             ("lastgood check @~3 --timeout 30m -- make test", "in a copy of an older one"),
         ),
         codes=(0, 2, 3, 10, 11),
@@ -378,7 +382,10 @@ FILES: tuple[Verb, ...] = (
     Verb(
         name="status",
         says="show workspace, store, latest checkpoint, and what has changed since",
-        options=(Option(name="ignored", says="what rules leave out of checkpoints: the topmost paths"),),
+        options=(
+            Option(name="ignored", says="what rules leave out of checkpoints: the topmost paths"),
+            Option(name="verbose", short="v", says="what is as ever too: store, durability, health, git"),
+        ),
         examples=(("lastgood status", "where things stand"),),
         codes=(0,),
     ),

@@ -52,7 +52,8 @@ def told(event: RunEvent, *, command: bool) -> Iterator[Line]:
     if _is_said_elsewhere(event, command=command):
         return
     if command and event.type == "task-started" and event.attempt == 1 and event.checkpoint is not None:
-        yield "dim", f"before the command: {short(event.checkpoint)}{_lent(event, whose='the command ')}"
+        unseen = " (the command's output is not recorded)" if event.terminal else ""
+        yield "dim", f"saved first: {short(event.checkpoint)}{unseen}"
         return
     name = "" if command or event.task is None else f"{printable(event.task)}: "
     for index, (style, text) in enumerate(_WORDS[event.type](event)):
@@ -96,8 +97,8 @@ def _task_started(event: RunEvent) -> Iterator[Line]:
     yield "", f"started{attempt}{back}{_lent(event)}"
 
 
-def _lent(event: RunEvent, *, whose: str = "it ") -> str:
-    return f"; {whose}has the terminal, so its output is not recorded" if event.terminal else ""
+def _lent(event: RunEvent) -> str:
+    return "; it has the terminal, so its output is not recorded" if event.terminal else ""
 
 
 def _checkpoint(event: RunEvent) -> Iterator[Line]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from lastgood.cli import opening
+from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import open_group
 from lastgood.cli.wording import count, place_cell, shortened, table, title
@@ -40,9 +41,10 @@ def list_verb(call: Call, console: Console) -> int:
     limit = opening.number_option(call, "limit")
     since = opening.moment_option(call, "since", now=time.time_ns())
     everywhere = call.has("all-workspaces")
+    words = [word.lower() for word in (*call.arguments, *call.texts("grep"))]
     with open_group(call, OpenWorkspace, purpose="find", anywhere=everywhere) as workspace:
         checkpoints = workspace.list(
-            limit=limit,
+            limit=None if words else limit,
             kind=cast("Kind | None", call.text("kind")),
             session=call.text("session"),
             since=since,
@@ -52,6 +54,7 @@ def list_verb(call: Call, console: Console) -> int:
             guards=call.has("all") or call.text("kind") == "guard",
             brief=True,
         )
+        checkpoints = tuple(one for one in checkpoints if _says(one, words))[:limit]
         at = workspace.stands_at()
         nothing = "" if checkpoints else _nothing(call, workspace)
     if console.json:
@@ -64,6 +67,12 @@ def list_verb(call: Call, console: Console) -> int:
     else:
         console.note(nothing)
     return 0
+
+
+def _says(checkpoint: Checkpoint, words: Sequence[str]) -> bool:
+    """Tell whether a checkpoint's name or message has every word."""
+    said = f"{checkpoint.name or ''}\n{checkpoint.message}".lower()
+    return all(word in said for word in words)
 
 
 def lines(
@@ -122,7 +131,13 @@ def _tell_damage(checkpoints: Sequence[Checkpoint], console: Console, call: Call
 
 
 def _nothing(call: Call, workspace: OpenWorkspace) -> str:
-    narrowing = ("kind", "session", "since", "name", "good")
+    narrowing = ("kind", "session", "since", "name", "good", "grep")
+    words = [*call.arguments, *call.texts("grep")]
+    if words:
+        return (
+            f"no name or message has '{printable(' '.join(words))}'"
+            f"\nby file: {call.command(f'log {quoted(words[0])}')}\nall of them: {call.command('list')}"
+        )
     if any(call.has(option) for option in narrowing):
         return f"no checkpoint fits; all of them: {call.command('list')}"
     if not call.has("all"):

@@ -40,7 +40,7 @@ def restore_verb(call: Call, console: Console) -> int:
     if ref is None and not call.paths and (not console.can_ask or call.has("plan")):
         raise Usage(
             "`restore` needs a REF",
-            hint=f"write: lastgood {call.verb.usage}\nto where you stand: {call.command('restore @')}"
+            hint=f"to the last checkpoint: {call.command('restore @')}"
             f"\nsee what there is: {call.command('list')}",
         )
     check_options(call)
@@ -217,7 +217,7 @@ def _agreed(call: Call, console: Console, *, workspace: Restores) -> bool:
         console.warn(f"The last one was taken back already; to have that again: {call.command('redo')}")
     _tell_made(made, console, now=now)
     if call.has("force"):
-        console.warn("What changed since goes too, where it is in the way; a guard checkpoint keeps it.")
+        console.warn("What changed since goes too, where it is in the way; it is saved first.")
     return agreed("Go ahead?", console)
 
 

@@ -6,7 +6,7 @@ import time
 
 from lastgood.cli import opening
 from lastgood.cli.opening import OMISSIONS, ProgressLine
-from lastgood.cli.wording import changes, count, milliseconds, size, where_it_stands
+from lastgood.cli.wording import changes, count, milliseconds, path_text, size, where_it_stands
 from lastgood.errors import Usage
 from lastgood.paths import printable, to_text
 from lastgood.value import cast
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lastgood.model.tree import Gap
 
 _GAPS_SHOWN = 10
+_IGNORED_SHOWN = 3
 
 
 def save_verb(call: Call, console: Console) -> int:
@@ -122,15 +123,32 @@ def _tell(report: SaveReport, console: Console, *, known: Sequence[HealthNote]) 
     if not report.created:
         console.line(f"unchanged since {checkpoint.short_id}: no checkpoint made")
         return
-    manifest = checkpoint.manifest
+    _tell_made(report, console)
+
+
+def _tell_made(report: SaveReport, console: Console) -> None:
+    """Tell of a new checkpoint, and of what it does not hold."""
+    checkpoint, manifest = report.checkpoint, report.checkpoint.manifest
     named = f" ({printable(checkpoint.name)})" if checkpoint.name else ""
     console.line(f"saved {console.styled(checkpoint.short_id, 'green')}{named}: {counted(manifest)}")
+    if not any(note.code == "mostly-ignored" for note in report.notes):
+        _tell_ignored(manifest, console)
     if checkpoint.position is not None:
         console.line(where_it_stands(checkpoint.position))
     if manifest.partial:
         console.warn("the time budget ended the save early: the checkpoint is partial")
     if report.new_gaps:
         _tell_gaps(report.new_gaps, console)
+
+
+def _tell_ignored(manifest: Manifest, console: Console) -> None:
+    """Name the first of what rules leave out: no restore brings that back (rule S5)."""
+    named = [path_text(path) for path in manifest.ignored_paths[:_IGNORED_SHOWN]]
+    if named:
+        more = manifest.ignored - len(named)
+        rest = f" and {more:,} more; which: lastgood status --ignored" if more > 0 else ""
+        for line in console.hints(f"not saved, being ignored: {', '.join(named)}{rest}"):
+            console.note(line)
 
 
 def counted(manifest: Manifest) -> str:

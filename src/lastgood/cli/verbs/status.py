@@ -86,27 +86,25 @@ def _is_gone(report: StatusReport) -> bool:
 
 
 def _facts(report: StatusReport, call: Call, console: Console) -> list[tuple[str, str]]:
-    facts = [
-        ("workspace", printable(report.workspace)),
-        (
-            "store",
-            f"{printable(report.store)} ({size(report.store_bytes)}{_reserve(report)})",
-        ),
-        ("state", console.styled(report.state, _STATES[report.state])),
-        *([("watched", "lastgood watch makes checkpoints by itself")] if report.resident else ()),
-        *_sessions(report, call),
-        ("checkpoints", _checkpoints(report, call)),
-        ("stands at", _told(report.at, call)),
-    ]
+    whole = call.has("verbose")
+    stored = f"{printable(report.store)} ({size(report.store_bytes)}{_reserve(report)})"
+    facts = [("workspace", printable(report.workspace))]
+    facts += [("store", stored)] if whole else ()
+    if whole or report.state != "idle":
+        facts.append(("state", console.styled(report.state, _STATES[report.state])))
+    facts += [("watched", "lastgood watch makes checkpoints by itself")] if report.resident else ()
+    facts += _sessions(report, call)
+    facts += [("checkpoints", _checkpoints(report, call)), ("you are at", _told(report.at, call))]
     if report.at is not None:
         facts += _drift(report, call, console)
         facts += _gaps(report, call)
     if report.latest != report.at:
         facts.append(("latest", _told(report.latest, call)))
-    facts += _git(report)
+    facts += _git(report, call)
     facts += _ignored(report, call)
-    facts.append(("durability", report.durability))
-    if not report.health:
+    if whole or report.durability != "full":
+        facts.append(("durability", report.durability))
+    if whole and not report.health:
         facts.append(("health", console.styled("good", "green")))
     for note in report.health:
         facts.append(("health", console.styled(printable(note.message), "red")))
@@ -135,8 +133,8 @@ def _sessions(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     return facts
 
 
-def _git(report: StatusReport) -> list[tuple[str, str]]:
-    """Tell where the project's HEAD is, and where it was at the checkpoint, if that is elsewhere."""
+def _git(report: StatusReport, call: Call) -> list[tuple[str, str]]:
+    """Tell where the project's HEAD is, and where it was at the checkpoint: where that is elsewhere."""
     now, then = report.git, None if report.at is None else report.at.manifest.git
     if now is None:
         return []
@@ -144,6 +142,8 @@ def _git(report: StatusReport) -> list[tuple[str, str]]:
     was = ""
     if then is not None and (then.head, then.branch) != (now.head, now.branch):
         was = f"; at {report.at.short_id if report.at else '?'} it was {_head(then)}"
+    if not (was or under_way or call.has("verbose")):
+        return []
     return [("git", f"{_head(now)}{under_way}{was}")]
 
 
@@ -173,7 +173,7 @@ def _checkpoints(report: StatusReport, call: Call) -> str:
     listed = f"{report.checkpoints - report.guards:,}"
     if not report.guards:
         return listed
-    return f"{listed}, and {count(report.guards, 'guard')} of restores ({call.command('list --all')})"
+    return f"{listed}, and {report.guards:,} made before restores ({call.command('list --all')})"
 
 
 def _drift(report: StatusReport, call: Call, console: Console) -> list[tuple[str, str]]:
@@ -206,8 +206,8 @@ def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:
 
 def _gaps(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     if not report.gaps:
-        return [("gaps", "none")]
-    facts = [("gaps", f"{len(report.gaps):,}")]
+        return [("gaps", "none")] if call.has("verbose") else []
+    facts = [("gaps", f"{count(len(report.gaps), 'path')} not in it")]
     facts += [("", f"  {printable(to_text(gap.path))} ({gap.reason})") for gap in report.gaps[:_GAPS_SHOWN]]
     if len(report.gaps) > _GAPS_SHOWN:
         facts.append(("", f"  and {len(report.gaps) - _GAPS_SHOWN:,} more: {call.command('show @')}"))
