@@ -170,7 +170,7 @@ def test_a_rollback_takes_what_cannot_be_read_from_the_progress_in_force(workspa
 
     assert report.rolled_back_to == made.id
     assert (Path(workspace.path) / "file").read_text() == "wanted"
-    found = {task.id: task.state for task in own.progress().tasks}
+    found = {task.id: task.state for task in own.get_session().progress.tasks}
     assert (found["T00"], found["last"], found["open"]) == ("skipped", "done", "pending")
     assert len(found) == 21
 
