@@ -22,7 +22,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _KEY_BYTES = 32
 _SLOT = 192
@@ -85,11 +85,14 @@ class LedgerAnchor:
             content = read_whole(self._path)
         except OSError as error:
             raise self._failed(error) from error
-        if content is None:
-            return None
-        if self._last[0] != content:
-            self._last = (content, _newest(content))
-        return self._last[1]
+        return None if content is None else self.newest(content)
+
+    def newest(self, content: bytes) -> LedgerState | None:
+        """Return the later of the states that two slots hold; what was read just now is not read again."""
+        last = self._last  # other threads may be at it
+        if last[0] != content:
+            self._last = last = (content, _newest(content))
+        return last[1]
 
     @contextmanager
     def watch(self) -> Iterator[AnchorFile]:
@@ -103,7 +106,7 @@ class LedgerAnchor:
         try:
             try:
                 _fill(descriptor)
-                watch = AnchorFile(descriptor)
+                watch = AnchorFile(descriptor, self.newest)
             except OSError as error:
                 raise self._failed(error) from error
             yield watch
@@ -123,9 +126,10 @@ class LedgerAnchor:
 class AnchorFile:
     """A look at what is written about a store, and the means to write it."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, newest: Callable[[bytes], LedgerState | None]) -> None:
         self._descriptor = descriptor
-        self.known: LedgerState | None = _newest(os.pread(descriptor, 2 * _SLOT, 0))
+        self._newest = newest
+        self.known = self._read()
 
     def advance(self, seen: LedgerState, *, anew: bool = False) -> None:
         """Remember a state unless a later one is known (``anew``: whatever is known).
@@ -134,13 +138,16 @@ class AnchorFile:
         """
         with suppress(OSError):
             self._hold()
-            known = _newest(os.pread(self._descriptor, 2 * _SLOT, 0))
+            known = self._read()
             if anew:
                 os.pwrite(self._descriptor, bytes(2 * _SLOT), 0)
             elif known is not None and known.ledger == seen.ledger and known.serial >= seen.serial:
                 return
             # Two slots in turn: one torn by a crash leaves the other.
             os.pwrite(self._descriptor, _slot(seen), seen.serial % 2 * _SLOT)
+
+    def _read(self) -> LedgerState | None:
+        return self._newest(os.pread(self._descriptor, 2 * _SLOT, 0))
 
     def _hold(self) -> None:
         """Keep others from writing; BlockingIOError where one of them does not end, being stopped perhaps."""

@@ -86,6 +86,8 @@ class Reader:
         self._place = place
         self._books: dict[bytes, Book | None] = {}
         self._cells: dict[bytes, tuple[Book, bytes]] = {}
+        # Keys, each with its book's number, of which a row was asked for in vain.
+        self._absent: set[tuple[int, bytes]] = set()
 
     def books(self, *, prefix: str = "") -> Sequence[str]:
         """Return the names of the books that begin so, sorted."""
@@ -102,7 +104,7 @@ class Reader:
         found = self._sound(_bytes(book))
         if found is None:
             return None
-        row = self._connection.execute(f"{_ENTRY} AND key = ?", (found.number, _bytes(key))).fetchone()
+        row = self._row(found, _bytes(key))
         return None if row is None else self._read(found, row)
 
     def entries(
@@ -155,6 +157,15 @@ class Reader:
             known=self._file.encoded(encoding),
             where=book.number,
         )
+
+    def _row(self, book: Book, key: bytes) -> Cells | None:
+        """Return the row of an entry, None if there is none; that is not asked twice."""
+        if (book.number, key) in self._absent:
+            return None
+        row: Cells | None = self._connection.execute(f"{_ENTRY} AND key = ?", (book.number, key)).fetchone()
+        if row is None:
+            self._absent.add((book.number, key))
+        return row
 
     def _read(self, book: Book, row: Cells) -> LedgerEntry:
         key, mark, tag, head, body = self._proven(book, row)
@@ -237,6 +248,7 @@ class Writer(Reader):
         old = self._taken_out(place, name)
         if old is None:
             self._connection.execute(ADD_ENTRY, (place.number, name, stamp, tag, *cells))
+            self._absent.discard((place.number, name))
         else:
             place.loose += 1
             self._connection.execute(
@@ -282,6 +294,7 @@ class Writer(Reader):
             fresh = entry_tag(self._file, copy.born, key, mark, head, body)
             self._connection.execute(ADD_ENTRY, (copy.number, key, mark, fresh, head, body))
             copy.count(self._file, key, mark, fresh)
+            self._absent.discard((copy.number, key))
 
     def finish(self) -> None:
         """Record the books that were changed; the root is sealed by the caller."""
@@ -307,7 +320,7 @@ class Writer(Reader):
 
     def _taken_out(self, book: Book, key: bytes) -> bytes | None:
         """Take an entry out of its book's sum; the row itself stays. None if there is no such entry."""
-        row = self._connection.execute(f"{_ENTRY} AND key = ?", (book.number, key)).fetchone()
+        row = self._row(book, key)
         if row is None:
             return None
         _, mark, tag, _, _ = self._proven(book, row)

@@ -86,6 +86,7 @@ _BOOKS = (
     " CAST(tag AS BLOB),"
     " typeof(workspace) || typeof(space) || typeof(name) FROM book"
 )
+_SEAL = "INSERT OR REPLACE INTO meta VALUES ('id', ?), ('serial', ?), ('root', ?), ('seal', ?)"
 # What is of another type is not found by its name.
 TYPES = "texttextblob"
 
@@ -139,12 +140,11 @@ class Sealing:
         """Return what only the key can make of some fields."""
         message = []
         for field in fields:
-            if isinstance(field, bytes):
-                content = field
-            else:
-                content = b"" if field is None else str(field).encode("utf-8", "surrogatepass")
-            message.append(b"%d:" % (-1 if field is None else len(content)))
-            message.append(content)
+            if field is None:
+                message.append(b"-1:")
+                continue
+            content = field if type(field) is bytes else str(field).encode("utf-8", "surrogatepass")
+            message.append(b"%d:%b" % (len(content), content))
         return hmac.digest(self._key, b"".join(message), "sha256")
 
     def root(self, connection: sqlite3.Connection, *, path: str) -> Root:
@@ -158,8 +158,7 @@ class Sealing:
         """Record a root under the next number."""
         root.serial += 1
         root.seal = self.tag("root", root.ledger, root.serial, root.total)
-        fields = {"id": root.ledger, "serial": root.serial, "root": root.total, "seal": root.seal}
-        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", fields.items())
+        connection.execute(_SEAL, (root.ledger, root.serial, root.total, root.seal))
 
     def prove_books(self, connection: sqlite3.Connection, root: Root, *, path: str) -> None:
         """Raise `Damaged` unless a ledger has the books that its root stands for."""
