@@ -445,7 +445,9 @@ def stored_in(generation: str, *, has: Callable[[str], bool]) -> frozenset[bytes
 
 def remember_stored(generation: str, checkpoint: str, *, oids: frozenset[bytes]) -> None:
     """Remember what is stored together with a checkpoint that was just made."""
-    _stored.clear()
+    _stored.pop(generation, None)
+    if len(_stored) >= _MOST_LISTS:
+        del _stored[next(iter(_stored))]
     _stored[generation] = (checkpoint, oids)
 
 
