@@ -174,18 +174,23 @@ def remarks(outcomes: Sequence[Outcome], *, then: str = "as it was", root: str |
     for one in said[:_SHOWN_STEPS]:
         reason = f" ({printable(one.reason)})" if one.reason else ""
         lines.append(f"  {one.result:7} {path_text(one.path)}{reason}")
-        if one.reason == CONFLICT:
-            begin = one.path + b".lastgood-"
-            copies = [it.path for it in outcomes if it.action == "write" and it.path.startswith(begin)]
-            for copy in copies:
-                lines.append(f"          {then}: {path_text(copy)}")
-                if root is not None:
-                    lines.append(f"          to take it: {_move(copy, one.path, root)}")
+        for copy in _beside(one, outcomes):
+            lines.append(f"          {then}: {path_text(copy)}")
+            if root is not None:
+                lines.append(f"          to take it: {_move(copy, one.path, root)}")
     if len(said) > _SHOWN_STEPS:
         lines.append(f"  and {len(said) - _SHOWN_STEPS:,} more (all of them: --json)")
     if any(one.left is not None for one in outcomes):
         lines.append("  saves leave out what is left; when it can be changed, clear it: lastgood recover")
     return lines
+
+
+def _beside(outcome: Outcome, outcomes: Sequence[Outcome]) -> list[bytes]:
+    """Return where the other version of a conflict was written; none of what was no conflict."""
+    if outcome.reason != CONFLICT:
+        return []
+    begin = outcome.path + b".lastgood-"
+    return [one.path for one in outcomes if one.action == "write" and one.path.startswith(begin)]
 
 
 def _move(copy: bytes, path: bytes, root: str) -> str:
