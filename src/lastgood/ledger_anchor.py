@@ -129,7 +129,7 @@ class AnchorFile:
     def __init__(self, descriptor: int, newest: Callable[[bytes], LedgerState | None]) -> None:
         self._descriptor = descriptor
         self._newest = newest
-        self.known = self._read()
+        self.known: LedgerState | None = self._read()
 
     def advance(self, seen: LedgerState, *, anew: bool = False) -> None:
         """Remember a state unless a later one is known (``anew``: whatever is known).

@@ -16,9 +16,15 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import completed
 from lastgood.cli.plans import done_words
 from lastgood.cli.reader import read
+from lastgood.cli.wording import count
 from lastgood.model.operation import Outcome
 from tools.command import COMMAND, Command, told
 from tools.terminal import Terminal
+
+
+def test_a_number_comes_with_its_noun_in_the_right_form() -> None:
+    """It was `2 daies` once."""
+    assert (count(1, "day"), count(1_000, "day"), count(2, "entry")) == ("1 day", "1,000 days", "2 entries")
 
 
 def test_hints_keep_the_folder_and_the_store_as_given(kept: Command) -> None:

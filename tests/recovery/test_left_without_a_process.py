@@ -19,7 +19,7 @@ STAYS = "sh -c 'touch began; test -e ready || sleep 600'"
 
 @pytest.fixture
 def left(lastgood: Command) -> str:
-    """Return the session of a run that was killed, and that a person took back on a terminal."""
+    """Return the session of a run that was killed, and that a person went on with on a terminal."""
     (lastgood.project / "file").write_text("as it was\n")
     words = [sys.executable, COMMAND, "run", "--", *shlex.split(STAYS)]
     with subprocess.Popen(
@@ -29,7 +29,7 @@ def left(lastgood: Command) -> str:
         run.kill()
     (one,) = lastgood("session", "list", "--json").json["sessions"]
     assert eventually(lambda: not lastgood("recover", "--review", "--json").json["live_processes"])
-    assert "Ready to continue." in typed(lastgood, f"{LASTGOOD} recover {one['id']} --rollback")
+    assert "Ready to continue." in typed(lastgood, f"{LASTGOOD} recover {one['id']} --continue")
     (same,) = lastgood("session", "list", "--json").json["sessions"]
     assert (same["id"], same["state"]) == (one["id"], "active")
     return str(one["id"])

@@ -163,7 +163,7 @@ def test_what_only_waits_is_told_until_it_is_free(
 def test_a_person_reads_the_same_sizes_everywhere(folder: Path) -> None:
     """K5: in a real process, where the log goes when the last one closes."""
     lastgood = Command(folder / "project", folder / "store")
-    shown = lastgood("status").out
+    shown = lastgood("status", "--verbose").out
     document, report = lastgood("status", "--json").json, lastgood("report", "--json").json
     truth = on_disk(folder / "store")
 

@@ -71,7 +71,7 @@ def path_text(path: bytes) -> str:
 
 def count(amount: int, noun: str) -> str:
     """Return a number with its noun in the right form."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    plural = noun[:-1] + "ies" if noun.endswith("y") and noun[-2] not in "aeiou" else noun + "s"
     return f"{amount:,} {noun if amount == 1 else plural}"
 
 
