@@ -10,6 +10,7 @@ from lastgood.errors import NotFound, Unsafe
 from lastgood.model.operation import Step
 from lastgood.model.tree import DIRECTORY, FILE, Entry, Gap, StoredTree, TreeId
 from lastgood.restore.plan import DeletionEvidence, conflicts, identify, inverse, plan, too_many_deletions
+from lastgood.restore.steps import is_foreign
 from tools.forest import Forest, Ground, Names, Node
 from tools.values import not_none
 
@@ -363,3 +364,23 @@ def test_consent_is_asked_for_many_deletions() -> None:
     assert not too_many_deletions(deleting(50), 100)
     assert not too_many_deletions(deleting(1000), 100_000)
     assert too_many_deletions(deleting(1001), 100_000)
+
+
+CLOSED = Entry(name=b"d", kind=DIRECTORY, mode=0o555, oid=b"")
+
+
+@pytest.mark.parametrize(
+    ("present", "foreign"),
+    [
+        (None, False),
+        (CLOSED, False),
+        (CLOSED.replace(mode=0o755), False),
+        (CLOSED.replace(mode=0o575), True),
+        (CLOSED.replace(mode=0o500), True),
+        (Entry(name=b"d", kind=FILE, mode=0o644, oid=b"1" * 20), True),
+    ],
+)
+def test_a_directory_is_ours_while_only_its_owner_was_let_in(present: Entry | None, foreign: object) -> None:
+    """T7."""
+    step = Step(path=b"d", action="chmod", have=CLOSED.replace(mode=0o777), want=CLOSED)
+    assert is_foreign(step, present) is foreign

@@ -332,3 +332,20 @@ def test_redo_is_offered_what_was_undone_in_its_order(workspace: Workspace, proj
     workspace.undo()
     workspace.undo()
     assert [one.target for one in workspace.operations(can="redo")] == ids[:2]
+
+
+def test_an_undo_leads_back_to_where_the_workspace_stood_not_to_the_newest(
+    workspace: Workspace, project: Path
+) -> None:
+    """T8."""
+    file = project / "file"
+    ids = []
+    for text in ("one", "two", "three"):
+        file.write_text(text)
+        ids.append(workspace.save(text).checkpoint.id)
+    workspace.restore(ids[0])
+    workspace.restore(ids[1])
+
+    workspace.undo()
+
+    assert (workspace.get("@").id, file.read_text()) == (ids[0], "one")
