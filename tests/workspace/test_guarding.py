@@ -432,3 +432,21 @@ def test_a_pin_waits_until_bytes_are_freed(workspace: Workspace, project: Path) 
     assert not workspace.get(saved.id).pinned
     with context.locks.hold_workspace(context.key, wait=0):  # a restore is not waited for
         assert prune.pin(context, saved, pinned=True).pinned
+
+
+def test_a_restore_closes_what_it_reads_the_lost_to(workspace: Workspace, project: Path) -> None:
+    """T2: what goes is read whole, to nowhere."""
+    (project / "file").write_text("one")
+    first = workspace.save("one").checkpoint
+    (project / "file").write_text("two")
+    before = held(os.devnull)
+
+    workspace.restore(first.id)
+
+    assert held(os.devnull) == before
+
+
+def held(file: str) -> int:
+    """Return how many times this process has a file open."""
+    opened = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
+    return sum(os.path.lexists(one) and os.readlink(one) == file for one in opened)
