@@ -604,21 +604,25 @@ class Examiner:
         above: bytes,
         record: Record | None,
         old: Mapping[bytes, Row],
-        same: bool,
+        same_rules: bool,
+        same_index: bool,
         held_by_old: bool,
     ) -> Node:
         """Return the node of a directory.
 
-        ``old`` are its rows by name as of the last scan; ``same`` says that rules, index and
-        previous tree would decide as then, ``held_by_old`` that the previous tree was that scan's.
+        ``old`` are its rows by name as of the last scan; ``same_rules`` and ``same_index`` say that the rules
+        above and the index would decide as then, ``held_by_old`` that the previous tree was that scan's.
         """
         node = Node(path, above=above, listing=listing)
         found = sorted(zip(names_of(listing.names), listing.stats, strict=True))
-        node.token, same = self._rules(node, dict(found), listing, record=record, old=old, same=same)
+        node.token, same_rules = self._rules(
+            node, dict(found), listing, record=record, old=old, same=same_rules
+        )
+        same = same_rules and same_index and held_by_old
         unsettled = len(self.unsettled)
         held = {name for name, row in old.items() if row[STATE] <= RACY} if held_by_old else None
         selector = self._selector.directory(path, token=node.token, old=old, same=same, held=held)
-        settled = self._settled(record, old) if same and not self._fresh.touches(path) else {}
+        settled = self._settled(record, old) if same_rules and not self._fresh.touches(path) else {}
         for name, stat in found:
             before = settled.get(name)
             if before is not None and before[1:6] == stat:
@@ -640,9 +644,10 @@ class Examiner:
         return node
 
     def _settled(self, record: Record | None, old: Mapping[bytes, Row]) -> Mapping[bytes, Row]:
-        """Return the rows that need no verdict where nothing that decides has changed since.
+        """Return the rows that need no verdict where the rules are those of the last scan.
 
-        Where none is ignored, and none was forced, no captured one is captured for a reason of its own.
+        Where none is ignored, and none was forced, no captured one is captured for a reason of its own: what
+        the index and the previous tree hold has no say.
         """
         if record is None or record[FLAGS] & (DEPENDENT | DOUBTFUL) or self._gone:
             return {}

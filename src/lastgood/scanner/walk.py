@@ -288,16 +288,21 @@ class Walk:
             old = {row[0]: row for row in rows}
         trust = self._trust
         was_previous = record is not None and (trust.previous or self._was_previous(record, path))
-        same = (
+        same_rules = (
             record is not None
             and record[ABOVE] == above
             and trust.verdicts
-            and trust.index
-            and was_previous
             and not self._forced.touches(path)
         )
         return self._examiner.examine(
-            path, listing, above=above, record=record, old=old, same=same, held_by_old=was_previous
+            path,
+            listing,
+            above=above,
+            record=record,
+            old=old,
+            same_rules=same_rules,
+            same_index=trust.index,
+            held_by_old=was_previous,
         )
 
 
