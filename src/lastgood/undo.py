@@ -311,8 +311,11 @@ def to_redo(operations: Sequence[Operation], *, session: str | None = None) -> O
 
 
 def redo_line(operations: Sequence[Operation], *, session: str | None = None) -> list[Operation]:
-    """Return the operations that `redo` brings again, in its order."""
-    line: list[str] = []
+    """Return the operations that `redo` brings again, in its order.
+
+    An undo or redo of which nothing succeeded is among them, and its operation as it was before.
+    """
+    line: dict[str, None] = {}
     own = {one.id for one in operations if session in {None, one.session}}
     for one in reversed(operations):
         if (one.of or one.id) not in own:
@@ -320,9 +323,8 @@ def redo_line(operations: Sequence[Operation], *, session: str | None = None) ->
         if one.type in _ASKED_FOR:
             line.clear()
         elif one.type == "undo" and one.of is not None:
-            line.append(one.of)
-        elif one.of in line:
-            line.remove(one.of)
+            line.pop(one.of, None)
+            line[one.of] = None
     undone = {one.id: one for one in operations if one.undone}
     return [undone[id] for id in reversed(line) if id in undone]
 

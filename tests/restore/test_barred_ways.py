@@ -107,6 +107,7 @@ def test_an_undo_of_which_nothing_succeeds_does_not_say_that_it_did(
 
     assert done.out.startswith("nothing was undone of the restore of ")
     assert "redo" not in done.out
+    assert "to undo all the same (the present state is saved first): lastgood undo --force" in done.out
 
 
 def test_an_undo_that_merges_decides_a_path_once(workspace: Workspace, project: Path) -> None:

@@ -405,3 +405,73 @@ def test_a_merge_of_a_path_lists_the_conflict_above_it(workspace: Workspace, pro
         (one.path, one.result, one.reason) for one in report.outcomes
     }
     assert not report.complete
+
+
+@pytest.fixture
+def clashed(workspace: Workspace, project: Path) -> Path:
+    """Return a file that was restored by a restore of its own, the second one, and changed since."""
+    file, other = project / "file", project / "other"
+    file.write_text("saved")
+    other.write_text("saved")
+    saved = workspace.save("saved").checkpoint.id
+    other.write_text("changed")
+    workspace.restore(saved, paths=["other"])
+    file.write_text("changed")
+    workspace.restore(saved, paths=["file"])
+    file.write_text("changed again")
+    return file
+
+
+def test_an_undo_that_takes_nothing_back_can_be_tried_again(workspace: Workspace, clashed: Path) -> None:
+    """T8, T17: the other version lies beside, and that is no part of what was restored."""
+    for _ in range(2):
+        report = workspace.undo(merge=True)
+        assert [(one.path, one.result) for one in report.omissions] == [(b"file", "skipped")]
+        assert len(list(clashed.parent.glob("file.lastgood-*"))) == 1
+
+    workspace.undo(force=True)
+
+    assert clashed.read_text() == "changed"
+    assert clashed.with_name("other").read_text() == "saved"
+    assert [len(workspace.operations(can=way)) for way in ("undo", "redo")] == [1, 1]
+
+
+def test_a_redo_that_does_nothing_again_can_be_tried_again(workspace: Workspace, clashed: Path) -> None:
+    """T8, T17."""
+    clashed.write_text("saved")
+    workspace.undo()
+    clashed.write_text("changed again")
+
+    assert not workspace.redo(merge=True).complete
+    assert not workspace.redo(merge=True).complete
+    workspace.redo(force=True)
+
+    assert clashed.read_text() == "saved"
+
+
+def test_an_undo_that_was_finished_by_hand_is_done(workspace: Workspace, clashed: Path) -> None:
+    """T8: with the version that an undo put beside."""
+    workspace.undo(merge=True)
+    (beside,) = clashed.parent.glob("file.lastgood-*")
+    beside.rename(clashed)
+
+    workspace.undo(merge=True)
+
+    assert clashed.read_text() == "changed"
+    assert [one.steps[0].path for one in workspace.operations(can="undo")] == [b"other"]
+
+
+def test_an_undo_that_takes_some_of_it_back_is_done(workspace: Workspace, project: Path) -> None:
+    """T8, T17: what it left is listed, and has its version beside."""
+    for name in ("here", "there"):
+        (project / name).write_text("saved")
+    saved = workspace.save("saved").checkpoint.id
+    for name in ("here", "there"):
+        (project / name).write_text("changed")
+    workspace.restore(saved)
+    (project / "there").write_text("changed again")
+
+    assert [one.path for one in workspace.undo(merge=True).omissions] == [b"there"]
+
+    assert (project / "here").read_text() == "changed"
+    assert not workspace.operations(can="undo")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lastgood.context import CatalogueReader, Context
     from lastgood.literals import OperationType
     from lastgood.model.long_list import LongList
-    from lastgood.model.operation import Operation, Outcome, PartOutcome, RestorePlan, Step
+    from lastgood.model.operation import Operation, Outcome, Part, PartOutcome, RestorePlan, Step
     from lastgood.model.tree import Entry
     from lastgood.snapshot import WorkspaceSnapshot
     from lastgood.transaction import RestoreTransaction
@@ -155,7 +155,7 @@ class PlanExecution(Value):
         scopes = {outcome.scope for outcome in settled if outcome.result == "restored"}
         restored = tuple(part for part in journal.plan.parts if part.scope in scopes)
         operation = None
-        met = journal.plan.empty and not is_barred(journal.plan.steps)
+        succeeded = self._succeeded(journal, done=done, restored=restored)
         if not self.is_recorded(journal):
             operation = self.restoring.record(
                 journal.type,
@@ -166,12 +166,26 @@ class PlanExecution(Value):
                 of=journal.of,
                 parts=restored,
                 session=journal.session,
-                stands=self.stands(journal) if done or restored or met else None,
+                stands=self.stands(journal) if succeeded else None,
             )
-        # An undo of which nothing succeeded can be tried again, unless nothing was to be done.
-        if journal.of is not None and (done or restored or met):
+        # An undo of which nothing succeeded can be tried again.
+        if journal.of is not None and succeeded:
             self.restoring.catalogue.set_undone(journal.of, undone=journal.type == "undo")
         return operation
+
+    def _succeeded(self, journal: Journal, *, done: tuple[Step, ...], restored: tuple[Part, ...]) -> bool:
+        """Tell whether anything came to be as it was wanted, or nothing was to be done.
+
+        What an undo or redo puts beside conflicts is none of what it is about.
+        """
+        plan = journal.plan
+        about = None if journal.of is None else self.restoring.catalogue.operation(journal.of)
+        if about is None:
+            return bool(done or restored) or (plan.empty and not is_barred(plan.steps))
+        own = {step.path for step in about.steps}
+        if restored or any(step.path in own for step in done):
+            return True
+        return not plan.parts and all(step.action == "keep" for step in plan.steps if step.path in own)
 
     def stands(self, journal: Journal) -> str | None:
         """Return the checkpoint at which the workspace stands once the plan took effect; None if that stays.

@@ -205,7 +205,7 @@ def _agreed(call: Call, console: Console, *, workspace: Restores) -> bool:
     since = operation.at if undoing else max((one.at for one in done if one.of == operation.id), default=0)
     later = workspace.list(since=since, guards=False, brief=True)
     made = [one for one in later if one.whole]
-    goes_on = undoing and done[0].type == "undo"
+    goes_on = undoing and done[0].type == "undo" and done[0].of != operation.id
     if not made and not goes_on and not call.has("force"):
         return True
     console.left, now = "nothing was changed", time.time_ns()
@@ -238,7 +238,7 @@ def _tell(report: UndoReport, operation: Operation, call: Call, console: Console
         what = count(len(operation.checkpoints), "checkpoint")
         result = f"{what} {'back' if undoing else 'deleted'}"
     else:
-        result = report_counts(report.outcomes)
+        result = report_counts(report.outcomes if effective else report.omissions)
     console.sentence(f"{done} the {_named(operation)} of {moment(operation.at)}: {result}")
     told = told_parts(report.parts, report.operation.parts)
     then = f"as it was {'before' if undoing else 'after'} the {operation.type}"
@@ -250,6 +250,11 @@ def _tell(report: UndoReport, operation: Operation, call: Call, console: Console
         if call.has("force") and report.guard is not None:  # which the other way does not bring
             guard = short(report.guard)
             console.line(f"what was there is in {guard}: {call.command(f'restore {guard}')}")
+    elif report.omissions and not call.has("force"):
+        verb = call.verb.name
+        console.line(
+            f"to {verb} all the same (the present state is saved first): {call.command(f'{verb} --force')}"
+        )
 
 
 def _list(call: Call, console: Console, *, workspace: Restores) -> int:
