@@ -6,7 +6,7 @@ import json
 import shutil
 import sqlite3
 import subprocess
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,11 +18,14 @@ from lastgood.errors import Damaged
 from lastgood.model import long_list, session
 from lastgood.model.checkpoint import Checkpoint, Manifest, decode
 from lastgood.model.session import Features, Progress, Task, in_parts, lists_in_parts
+from lastgood.objects.write import GitWriter
 from lastgood.workspace import Workspace
 from tools.harm import lose
 from tools.values import not_none
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lastgood.context import SessionTransaction
 
 MANY = 700
@@ -344,3 +347,55 @@ def test_what_one_store_holds_is_not_asked_of_another(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "other.store")
     assert opened[0][1][MANY - 1] == f"F{MANY - 1:04}"
     opened[0][0].close()
+
+
+def test_saves_in_two_stores_in_turn_look_for_no_part_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P8a: a task costs the same beside another project's."""
+    with ExitStack() as stack:
+        both = []
+        for name in ("one", "other"):
+            (tmp_path / name).mkdir()
+            opened = lastgood.open(tmp_path / name, store=tmp_path / f"{name}.store", maintenance="off")
+            both.append(stack.enter_context(opened))
+        for workspace in both:
+            told(workspace)
+            workspace.save("all")
+        looked_for: list[set[bytes]] = []
+        original = GitWriter.unreadable
+
+        def noted(writer: GitWriter, oids: Iterable[bytes]) -> set[bytes]:
+            looked_for.append(set(oids))
+            return original(writer, looked_for[-1])
+
+        monkeypatch.setattr(GitWriter, "unreadable", noted)
+        for task in ("T0001", "T0300"):
+            for workspace in both:
+                workspace.task_start(task)
+                assert not_none(workspace.task_done(task).saved).created
+
+        assert looked_for
+        assert max(map(len, looked_for)) < 5, "a part, its folder and the list are new"
+        for workspace in both:
+            assert workspace.verify(deep=True).ok
+
+
+def test_copies_of_a_store_written_in_turn_have_each_what_was_stored_in_it(tmp_path: Path) -> None:
+    """P8a: both have the same generation, and neither what the other was given."""
+    (tmp_path / "project").mkdir()
+    with lastgood.open(tmp_path / "project", store=tmp_path / "store", maintenance="off") as first:
+        told(first)
+        first.save("all")
+    with ExitStack() as stack:
+        both = []
+        for name in ("one", "other"):
+            shutil.copytree(tmp_path / "store", tmp_path / name)
+            opened = lastgood.open(tmp_path / "project", store=tmp_path / name, maintenance="off")
+            both.append(stack.enter_context(opened))
+        for more in (1, 40, 80):
+            for workspace in both:
+                told(workspace, tasks=MANY + more)
+                workspace.save("more")
+        for workspace in both:
+            assert workspace.verify(deep=True).ok
