@@ -307,7 +307,7 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             private=scan.private,
             forced=forced,
             actor=draft.actor,
-            git=holdings.git or scan.git,
+            git=holdings.git,
             ignore=scan.ignore,
             metrics=metrics,
             metadata=draft.metadata,

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import lastgood
+from lastgood.errors import Damaged
 from lastgood.objects.engine import GitEngine
 from lastgood.objects.pack import PackFile
 from lastgood.testing.engine_suite import save
@@ -117,3 +118,28 @@ def test_a_pack_whose_closing_was_interrupted_does_not_close_the_next_file(
     del pack
     gc.collect()
     os.close(number)  # which fails if that was done
+
+
+def test_a_search_through_every_pack_leaves_none_open(store: Store) -> None:
+    for number in range(3):
+        save(store.engine, number, {b"file": b"%d" % number})
+    engine = opened(store)
+    before = held(store)
+
+    with pytest.raises(Damaged):
+        engine.read_blob(bytes(20))
+
+    assert [one for one in held(store) if one.endswith(".pack")] == before
+
+
+def test_a_pack_that_somebody_else_published_meanwhile_is_not_left_open(store: Store) -> None:
+    writers = [opened(store).writer() for _ in range(2)]
+    for one in writers:
+        one.blob(b"of both")
+    before = held(store)
+
+    for one in writers:
+        one.publish()
+
+    assert len(list(store.packs.glob("*.pack"))) == 1
+    assert [path for path in held(store) if path.endswith(".pack")] == before

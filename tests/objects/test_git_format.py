@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Event, Thread
@@ -26,6 +26,7 @@ from lastgood.objects.pack import encode_index
 from lastgood.testing.engine_suite import directory_entry, file_entry, save
 from lastgood.testing.git_store import SEALED, GitStore
 from lastgood.testing.git_store import GitStore as Store
+from tools.living import children
 
 NAMES = st.binary(min_size=1, max_size=12).filter(
     lambda name: not set(name) & {0, 47} and name not in {b".", b".."}
@@ -154,15 +155,21 @@ def test_much_content_is_compressed_beside_and_comes_back(
     store.judge()
 
 
-def second_process() -> int:
-    """Return the only child of this process."""
-    (child,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return int(child)
+@pytest.fixture
+def second_process() -> Callable[[], int]:
+    """Return a call that returns the only child that this process has got meanwhile."""
+    before = children(os.getpid())
+
+    def found() -> int:
+        (child,) = (one for one in children(os.getpid()) if one not in before)
+        return child
+
+    return found
 
 
 @pytest.mark.parametrize("then", [[signal.SIGKILL], [signal.SIGSTOP]], ids=["killed", "stopped"])
 def test_what_a_second_process_fails_to_compress_is_compressed_here(
-    store: Store, then: list[signal.Signals]
+    store: Store, second_process: Callable[[], int], then: list[signal.Signals]
 ) -> None:
     """Invariant 1. It owes several batches when it ends, or falls silent."""
     contents = [random.Random(number).randbytes(100_000) for number in range(80)]
@@ -194,7 +201,9 @@ def test_contents_of_any_size_go_to_a_second_process_or_not(store: Store) -> Non
 
 
 @pytest.mark.parametrize("ending", ["publish", "abandon", "detach"])
-def test_a_second_process_ends_with_the_writing(store: Store, ending: str) -> None:
+def test_a_second_process_ends_with_the_writing(
+    store: Store, second_process: Callable[[], int], ending: str
+) -> None:
     writer = store.engine.writer()
     for number in range(45):
         writer.blob(random.Random(number).randbytes(100_000))
@@ -205,6 +214,7 @@ def test_a_second_process_ends_with_the_writing(store: Store, ending: str) -> No
 
 def test_a_program_with_threads_is_not_forked_to_compress(store: Store) -> None:
     """Decision 022."""
+    before = children(os.getpid())
     waiting = Event()
     thread = Thread(target=waiting.wait)
     thread.start()
@@ -212,7 +222,7 @@ def test_a_program_with_threads_is_not_forked_to_compress(store: Store) -> None:
         writer = store.engine.writer()
         contents = [random.Random(number).randbytes(100_000) for number in range(60)]
         oids = [writer.blob(content) for content in contents]
-        assert Path(f"/proc/self/task/{os.getpid()}/children").read_text() == ""
+        assert children(os.getpid()) == before
         writer.publish()
     finally:
         waiting.set()

@@ -18,6 +18,7 @@ from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
 from lastgood.restore.plan import inverse
 from tools.forest import TOKEN, Field, Forest, Names, Node, folder, read_in, stamps, write_out
 from tools.forks import be_nobody, ended, forked
+from tools.values import not_none
 
 A: Node = (0o644, b"a")
 B: Node = (0o644, b"b")
@@ -564,6 +565,21 @@ def test_what_came_into_a_directory_set_aside_is_kept_outside(field: Field) -> N
     assert field.now() == {b"p": B}
     assert outcome.kept == os.path.join(field.kept, TOKEN.encode(), b"p")
     assert read_in(outcome.kept) == {b"log": (0o644, b"still running")}
+
+
+def test_what_somebody_has_open_in_a_directory_set_aside_is_kept_and_told(field: Field) -> None:
+    """T12b."""
+    newer: Node = (0o644, b"newer")
+    _aside(field, b"p", (0o755, {b"x": A, b"y": B}))
+    field.lay({b"p": newer})
+    stored = {field.forest.blob(content) for content in (b"a", b"b")}
+    (wrapper,) = (name for name in os.listdir(field.root) if name.endswith(b".aside"))
+    with open(field.at(wrapper + b"/p/x"), "r+b", buffering=0) as writing:
+        (outcome,) = field.applier.clear_temporaries(TOKEN, [b""], stored=stored.__contains__)
+        writing.write(b"more")
+    assert field.now() == {b"p": newer}
+    assert read_in(not_none(outcome.kept)) == {b"x": (0o644, b"more")}
+    assert not_none(outcome.reason).startswith("open for writing in ")
 
 
 def test_temporary_files_of_others_are_left_alone(field: Field) -> None:

@@ -16,7 +16,7 @@ from lastgood.model.operation import CONFLICT, Step
 from lastgood.model.report import MARKED
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, Gap, StoredTree
 from lastgood.restore.merge import KEPT, Copies, MergedBlob, MergedTree, Sides, name_beside, plan_merge
-from lastgood.restore.plan import DeletionEvidence
+from lastgood.restore.plan import SPARED, DeletionEvidence
 from tools.forest import Forest, Ground, Names, Node
 from tools.values import not_none
 
@@ -65,6 +65,7 @@ class Case:
         self.seen: dict[bytes, Entry] = {}
         self.left_out: dict[bytes, Sequence[bytes]] = {}
         self.ignored: Callable[[bytes], bool] = lambda _path: False
+        self.private: tuple[bytes, ...] = ()
 
     def steps(self, *paths: bytes) -> tuple[Step, ...]:
         base, target, present = self.trees
@@ -72,6 +73,7 @@ class Case:
         evidence = DeletionEvidence(
             ignored_then=lambda _path, *, directory: False,  # noqa: ARG005 - the protocol's
             look=lambda path: self.seen.get(path) or ground.entry(path),
+            spares=lambda path: path in self.private,
             gaps_then=self.gaps_then,
         )
         tree = MergedTree(
@@ -81,12 +83,18 @@ class Case:
             evidence=evidence,
             blend=self.blend,
             favour=self.favour,
-            copies=Copies(ref="x", suffix=SUFFIX),
+            copies=Copies(ref="x", suffix=SUFFIX, private=self.private),
             limits=paths,
         )
         return plan_merge(
             tree, ground, evidence=evidence, paths=paths, discard=False, was=lambda _path: False
         )
+
+    def look(self, path: bytes, node: Node) -> None:
+        """Let something ignored stand in the folder, which the scan left out."""
+        self.seen[path] = self.forest.entry(path, node)
+        self.left_out[b""] = [path]
+        self.ignored = lambda found: found == path
 
     def blend(self, sides: Sides) -> MergedBlob | None:
         assert sides.base
@@ -262,10 +270,25 @@ def test_paths_limit_a_merge() -> None:
 def test_what_is_ignored_now_and_was_changed_is_a_conflict_too() -> None:
     """T17: the scan leaves it out, the merge looks at it."""
     case = Case({b"f": A}, {b"f": B}, {})
-    case.seen[b"f"] = Entry(name=b"f", kind=FILE, mode=0o644, oid=case.forest.blob(b"c\n"))
-    case.left_out[b""] = [b"f"]
-    case.ignored = lambda path: path == b"f"
+    case.look(b"f", C)
     assert case.told() == [f"write f{SUFFIX.decode()}", f"skip f ({CONFLICT})"]
+
+
+def test_what_is_ignored_now_and_is_right_already_stays() -> None:
+    """T17: it is no deletion."""
+    case = Case({b"f": A}, {b"f": B}, {})
+    case.look(b"f", B)
+    assert case.told() == []
+
+
+def test_what_is_spared_is_no_conflict_unless_its_path_is_given() -> None:
+    """S5, T17: no copy of what is private lies beside it."""
+    case = one(A, B, C)
+    case.private = (b"f",)
+    (stays,) = case.steps()
+    (given,) = case.steps(b"f")
+    assert stays.reason == SPARED
+    assert not_none(given.reason).startswith(CONFLICT)
 
 
 LINES = st.lists(st.sampled_from([b"1\n", b"2\n", GAP]), max_size=4).map(b"".join)

@@ -255,6 +255,13 @@ def test_a_scope_that_is_nowhere_is_not_found() -> None:
     assert caught.value.details == {"path": "a/b"}
 
 
+def test_a_misspelt_name_of_what_only_the_target_has_is_told_from_its_folder() -> None:
+    case = Case({b"d": folder(other=A)}, {b"d": folder(main=B, other=A)})
+    with pytest.raises(NotFound) as caught:
+        case.steps(b"d/mian")
+    assert caught.value.details["near"] == "d/main"
+
+
 def test_a_scope_that_was_a_gap_is_skipped_by_name() -> None:
     case = Case({}, {})
     case.gaps_then = (Gap(path=b"big", reason="too-large"),)

@@ -19,6 +19,7 @@ from lastgood.model.operation import JOURNAL, OPERATION
 from lastgood.model.session import Progress
 from lastgood.workspace import Workspace
 from tools.command import Command
+from tools.living import times_open
 from tools.values import not_none
 
 if TYPE_CHECKING:
@@ -139,6 +140,15 @@ def test_paths_mean_files_only(workspace: Workspace, project: Path, first: str) 
         workspace.restore(first, paths=["file"], only=["progress"])
     with pytest.raises(Usage):
         workspace.restore(first, paths=["file"], git=True)
+
+
+def test_a_transcript_that_a_plan_compares_is_closed(
+    workspace: Workspace, first: str, transcript: Path
+) -> None:
+    transcript.write_bytes(spoken("ONE"))  # as long as what is held of it
+    before = times_open(transcript)
+    workspace.plan_restore(first, only=["conversation"])
+    assert times_open(transcript) == before
 
 
 def test_what_is_no_scope_is_refused(workspace: Workspace, first: str) -> None:

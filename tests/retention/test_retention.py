@@ -130,6 +130,25 @@ def test_a_damaged_newest_one_does_not_count_for_the_sound_one_before_it() -> No
     assert kept(hit, retention=nothing) == {3, 2}
 
 
+def test_where_the_workspace_stands_stays() -> None:
+    """K1: `@` always means something."""
+    nothing = {kind: Rungs(last=0) for kind in KINDS}
+    history = [checkpoint(3), checkpoint(2), checkpoint(1)]
+
+    assert kept(history, retention=nothing, limit=0, stands=history[1].id) == {3, 2}
+
+
+def test_what_goes_is_told_all_that_is_kept_of_its_kind() -> None:
+    old = [checkpoint(2, kind="turn"), checkpoint(1, kind="turn", age=400 * DAY)]
+    rungs = {"turn": Rungs(last=1, hourly=5, daily=7)}
+
+    (gone,) = [one for one in decide(old, Conditions(now=NOW, limit=9, retention=rungs)) if not one.keep]
+
+    assert gone.reason == (
+        "beyond what is kept of kind turn: the 1 newest, one an hour for 5 hours, one a day for 7 days"
+    )
+
+
 def test_the_limit_takes_the_middle_before_the_ends_and_what_is_automatic_first() -> None:
     """K1: permanent ones do not count."""
     history = [

@@ -138,6 +138,24 @@ def test_the_death_of_the_owner_ends_a_session_at_once(workspace: Workspace, sle
     assert workspace.get_session(first).state == "incomplete"
 
 
+def test_of_sessions_that_died_the_newest_comes_first(
+    opened: Opened, clock: FakeClock, sleeper: Sleeper
+) -> None:
+    """P8: it is the one that is spoken of."""
+    workspace = opened(clock=clock)
+    dead = []
+    for number in range(3):
+        one = sleeper()
+        dead.append(workspace.session_start(owner_pid=one.pid, exclusive=False).session.id)
+        clock.advance(60)
+        if number == 1:  # one was left by its owner, the others have lost theirs
+            workspace.session_end(dead[1], finished=False)
+        one.kill()
+        one.wait()
+
+    assert [one.id for one in workspace.status().incomplete] == [*reversed(dead)]
+
+
 def test_a_killed_program_leaves_its_session_incomplete(workspace: Workspace, program: Program) -> None:
     """P1: kill -9 of the owner itself."""
     one = program(

@@ -49,6 +49,12 @@ def descriptors() -> list[str]:
     return sorted(os.listdir("/proc/self/fd"))
 
 
+def times_open(file: str | Path) -> int:
+    """Return how many times this process has a file open."""
+    opened = (f"/proc/self/fd/{name}" for name in descriptors())
+    return sum(os.path.lexists(one) and os.readlink(one) == str(file) for one in opened)
+
+
 def children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 

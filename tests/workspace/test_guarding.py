@@ -21,7 +21,9 @@ from lastgood.retention import prune
 from lastgood.retention.verify import readopt
 from lastgood.transaction import MaintenanceTransaction, SaveTransaction
 from lastgood.workspace import Workspace
+from lastgood.workspace.arguments import JOURNAL
 from tools.harm import flip, packs_of
+from tools.living import times_open
 from tools.unlocked import writers
 from tools.values import not_none
 
@@ -434,19 +436,28 @@ def test_a_pin_waits_until_bytes_are_freed(workspace: Workspace, project: Path) 
         assert prune.pin(context, saved, pinned=True).pinned
 
 
+def test_who_is_refused_holds_no_lock_while_the_error_is_looked_at(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    """S16: its traceback keeps alive what was at work."""
+    workspace.save("one")
+    context = workspace._context
+    (store / "workspaces" / context.key / os.fsdecode(JOURNAL)).write_bytes(b"torn")
+
+    with pytest.raises(LastgoodError) as caught:
+        workspace.save("two")
+
+    with context.locks.hold_store(wait=0):
+        assert caught.value.__traceback__ is not None
+
+
 def test_a_restore_closes_what_it_reads_the_lost_to(workspace: Workspace, project: Path) -> None:
     """T2: what goes is read whole, to nowhere."""
     (project / "file").write_text("one")
     first = workspace.save("one").checkpoint
     (project / "file").write_text("two")
-    before = held(os.devnull)
+    before = times_open(os.devnull)
 
     workspace.restore(first.id)
 
-    assert held(os.devnull) == before
-
-
-def held(file: str) -> int:
-    """Return how many times this process has a file open."""
-    opened = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
-    return sum(os.path.lexists(one) and os.readlink(one) == file for one in opened)
+    assert times_open(os.devnull) == before

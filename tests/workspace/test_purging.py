@@ -422,3 +422,36 @@ def test_a_private_file_that_was_purged_is_held_no_more_once_it_is_excluded(
     workspace.save("two")
     assert b".env" not in {one.path for one in workspace.entries("@")}
     assert not is_stored(store, SECRET)
+
+
+def test_a_guard_says_no_more_that_it_was_made_to_hold_what_was_purged(
+    leaky: Workspace, project: Path
+) -> None:
+    """S5: of the rest it still says so."""
+    (project / "src" / "pass").write_text("one")
+    leaky.save("both", name="both")
+    (project / ".gitignore").write_text("key\npass\n")
+    (project / "src" / "key").unlink()
+    (project / "src" / "pass").unlink()
+    leaky.save("neither")
+    (project / "src" / "key").write_bytes(b"only a guard has this\n")
+    (project / "src" / "pass").write_text("and this")
+    guard = not_none(leaky.restore("both", paths=["src/key", "src/pass"]).guard)
+    assert leaky.get(guard).manifest.forced == (b"src/key", b"src/pass")
+
+    leaky.purge("src/key")
+
+    assert leaky.get(guard).manifest.forced == (b"src/pass",)
+
+
+def test_a_purge_leaves_more_than_one_backup(leaky: Workspace, project: Path, store: Path) -> None:
+    """S5, K4: each without what was purged, in case that the newest is damaged too."""
+    leaky.pin("later")
+    leaky.maintain()
+    leaky.purge("src/key")
+    leaky.close()
+    lose_catalogue(store)
+    (store / "catalogue.backup.sqlite3.gz").write_bytes(b"no backup")
+    assert module(project, store, "verify", "--repair").returncode == 0
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        assert again.get("later").pinned
