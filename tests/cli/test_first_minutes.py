@@ -61,7 +61,7 @@ def test_an_undo_says_which_restore_it_is_about(kept: Command) -> None:
     """T8."""
     (kept.project / "src" / "b.py").write_text("wrecked\n", encoding="utf-8")
     kept("restore", "@", "src", "--yes")
-    assert "restore of src/b.py from ckpt_" in kept("undo", "--list").out
+    assert "restore of src/b.py from 'two'" in kept("undo", "--list").out
     (kept.project / "src" / "b.py").write_text("mine\n", encoding="utf-8")
     refused = kept("undo", expect=13).err
     assert "undo is about the restore of src/b.py from ckpt_" in refused

@@ -236,7 +236,7 @@ def fitted(line: str, limit: int) -> list[str]:
 # --- Tables of text: columns as wide as their widest cell ---
 
 _GAP = "  "
-_LEAST = 12
+_LEAST, _MOST = 12, 72
 _NOTHING = frozenset({"-", "0", ""})
 
 
@@ -254,18 +254,19 @@ def table(
 
     Without the ``optional`` columns in which nothing is said, nor, as far as need be, the ``expendable`` ones
     that leave those which give way less than some ``room``; then the ``flexible`` ones give way, the first of
-    them first. ``paint`` is given a row's number, a column's and the filled up cell.
+    them first. Where there is no limit, nothing is cut, and a long cell of a flexible column moves the rest
+    of its row alone. ``paint`` is given a row's number, a column's and the filled up cell.
     """
     if not rows:
         return []
     widths = [max(width(row[column]) for row in rows) for column in range(len(rows[0]))]
-    shown = list(range(len(widths)))
+    widths = [min(one, _MOST) if column in flexible else one for column, one in enumerate(widths)]
+    shown = [
+        column
+        for column in range(len(widths))
+        if column not in optional or any(row[column] not in _NOTHING for row in rows[1:])
+    ]
     if limit is not None:
-        shown = [
-            column
-            for column in shown
-            if column not in optional or any(row[column] not in _NOTHING for row in rows[1:])
-        ]
         for column in expendable:
             least = [min(room, widths[one]) if one in flexible else widths[one] for one in shown]
             if _whole(least) > limit and column in shown:
@@ -276,7 +277,8 @@ def table(
                 widths[column] = max(min(least_wide, widths[column]), widths[column] - over)
     lines = []
     for number, row in enumerate(rows):
-        cells = [padded(shortened(row[column], widths[column]), widths[column]) for column in shown]
+        said = row if limit is None else [shortened(*one) for one in zip(row, widths, strict=True)]
+        cells = [padded(said[column], widths[column]) for column in shown]
         cells[-1] = cells[-1].rstrip()
         if paint is not None:
             cells = [paint(number, column, cell) for column, cell in zip(shown, cells, strict=True)]

@@ -8,7 +8,7 @@ from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import open_group
-from lastgood.cli.wording import count, place_cell, shortened, table, title
+from lastgood.cli.wording import count, place_cell, table, title
 from lastgood.errors import NotFound
 from lastgood.paths import printable
 from lastgood.value import cast
@@ -25,12 +25,10 @@ if TYPE_CHECKING:
 
 _HEADER = ("ID", "Name", "Date", "Kind", "Phase / Step", "Files", "Gaps", "Good")
 _ID, _NAME, _KIND, _PLACE, _GOODNESS = 0, 1, 3, 4, 7
-# On a terminal these go when they say nothing: phase, gaps, good.
+# These go when they say nothing: phase, gaps, good.
 _OPTIONAL = (_PLACE, 6, _GOODNESS)
 # On a narrow one these go before the name does: files, kind, phase, gaps.
 _EXPENDABLE = (5, _KIND, 6, _PLACE)
-_NAME_LIMIT = 72
-_PLACE_LIMIT = 48
 _GOOD = {True: "yes", False: "no", None: "-"}
 _STYLES = {_ID: "yellow", _KIND: "dim"}
 _COLOURS = {"yes": "green", "no": "red", "damaged": "red"}
@@ -114,10 +112,10 @@ def _row(checkpoint: Checkpoint, console: Console, *, at: str | None) -> tuple[s
     gaps = str(len(checkpoint.gaps))
     return (
         f"{checkpoint.short_id} @" if checkpoint.id == at else checkpoint.short_id,
-        shortened(title(checkpoint), _NAME_LIMIT),
+        title(checkpoint),
         console.moment(checkpoint.manifest.created_at),
         checkpoint.kind,
-        shortened(place_cell(checkpoint.position), _PLACE_LIMIT),
+        place_cell(checkpoint.position),
         str(checkpoint.manifest.files),
         f"{gaps} (partial)" if checkpoint.partial else gaps,
         "damaged" if checkpoint.damaged else _GOOD[checkpoint.good],

@@ -7,7 +7,7 @@ from lastgood.cli.opening import number_option, open_group
 from lastgood.cli.references import held_where, looked_up, reached, time_meant
 from lastgood.cli.typed_paths import alike_lines, alike_of, path_of, same_name
 from lastgood.cli.verbs.show import print_bytes
-from lastgood.cli.wording import shortened, size, table, title
+from lastgood.cli.wording import size, table, title
 from lastgood.errors import NotFound
 from lastgood.workspace.opened import OpenWorkspace
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _HEADER = ("ID", "Name", "Date", "Kind", "Change", "Size", "Lines")
 _NAME = 1
-_NAME_LIMIT = 72
 
 
 def log_verb(call: Call, console: Console) -> int:
@@ -52,7 +51,7 @@ def _row(change: PathChange, console: Console) -> tuple[str, ...]:
     checkpoint = change.checkpoint
     return (
         checkpoint.short_id,
-        shortened(title(checkpoint), _NAME_LIMIT),
+        title(checkpoint),
         console.moment(checkpoint.manifest.created_at),
         checkpoint.kind,
         change.status,

@@ -275,7 +275,7 @@ def _list(call: Call, console: Console, *, workspace: Restores) -> int:
         console.note("restores of before that cannot be undone any more: what they replaced was freed")
     if not shown:
         return 0
-    titles = {one.id: _told(one, console) for one in workspace.list(brief=True)}
+    titles = {one.id: _told(one) for one in workspace.list(brief=True)}
     rows = [("When", "What", "Changed", "Operation")]
     rows += [(console.moment(one.at), _named(one, titles), _changed(one), one.id) for one in shown]
     # No verb takes an operation's id, and a part of one is none.
@@ -283,10 +283,10 @@ def _list(call: Call, console: Console, *, workspace: Restores) -> int:
     return 0
 
 
-def _told(checkpoint: Checkpoint, console: Console) -> str:
-    """Return what a checkpoint is called; on a terminal, which is narrow, by its title alone."""
+def _told(checkpoint: Checkpoint) -> str:
+    """Return what a list calls a checkpoint: by its title, which says more than an id does."""
     text = title(checkpoint)
-    return called(checkpoint) if text == "(auto)" or not console.out_is_terminal else f"'{text}'"
+    return checkpoint.short_id if text == "(auto)" else f"'{text}'"
 
 
 def _changed(operation: Operation) -> str:
