@@ -128,6 +128,10 @@ def nobody_uses_the_real_home(
         if name.startswith(("LASTGOOD_", "XDG_", "GIT_")) and name != "LASTGOOD_TEST_CACHE":
             monkeypatch.delenv(name)
     monkeypatch.setenv("LASTGOOD_MAINTENANCE", "off")
+    # The command of this checkout is what a shell finds by its name, so that hints say it by that.
+    monkeypatch.setenv(
+        "PATH", os.pathsep.join((str(Path(__file__).parent.parent), os.environ.get("PATH", os.defpath)))
+    )
     for name, value in GIT_ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
 

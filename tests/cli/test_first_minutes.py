@@ -23,6 +23,8 @@ def test_prose_is_broken_between_words_and_commands_stay_whole() -> None:
         "  those that have checkpoints:",
         f"    {command}",
     ]
+    moved = "mv ./a.txt.lastgood-1 ./a.txt"
+    assert fitted(f"          to take it: {moved}", 30) == ["          to take it:", f"            {moved}"]
     assert fitted("one two three four", 9) == ["one two", "three", "four"]
     assert fitted("short", 9) == ["short"]
 

@@ -100,6 +100,16 @@ def test_a_list_with_positions_fits_into_80_columns(kept: Command) -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_the_figures_of_a_save_stand_whole_on_one_line(kept: Command) -> None:
+    (kept.project / ".gitignore").write_text("*.log\n", encoding="utf-8")
+    (kept.project / "a.log").write_text("left out\n", encoding="utf-8")
+    first, second, *_ = seen(kept, "save", "--name", "before-the-migration", "well")
+    assert first.endswith(" (before-the-migration):")
+    assert second.startswith("  4 files, 1 added, ")
+    assert second.endswith(" ms")
+    assert " (short): 4 files, " in seen(kept, "save", "--name", "short", "well")[0]
+
+
 def test_a_list_in_colour_says_the_same(kept: Command) -> None:
     plain = seen(kept, "list", NO_COLOR="1")
     with shown(kept, "list") as terminal:

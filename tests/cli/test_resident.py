@@ -55,7 +55,7 @@ def _timeless(text: str) -> str:
 
 def called(command: Command, *words: str, cwd: Path | None = None, **env: str) -> Call:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", COMMAND, *words],
+        [sys.executable, "-Ximporttime", COMMAND, *words],
         cwd=cwd or command.project,
         env=command.environment | env,
         stdin=subprocess.DEVNULL,
@@ -227,6 +227,17 @@ def test_options_of_the_watch_are_not_those_of_who_asks(kept: Command) -> None:
         made = called(kept, "save", "with it", "--json")
         assert made.served
         assert kept("cat", made.json["checkpoint"]["id"], "new.txt").out == "newer\n"
+
+
+def test_its_hints_name_the_program_as_each_caller_started_it(kept: Command, resident: Watcher) -> None:
+    for number in range(30):
+        (kept.project / f"{number}.txt").write_text("new\n", encoding="utf-8")
+    away = called(kept, "status", PATH="/usr/bin:/bin")
+    assert away.served
+    assert f"more: {COMMAND} diff --stat\n" in away.out
+    found = called(kept, "status")
+    assert found.served
+    assert "more: lastgood diff --stat\n" in found.out
 
 
 def test_a_terminal_shows_the_same(kept: Command, resident: Watcher) -> None:

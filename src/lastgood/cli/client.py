@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from lastgood.cli.started import program
 from lastgood.resident import (
     BROKEN,
     DECLINED,
@@ -159,6 +160,7 @@ def _question(words: Sequence[str], id: bytes) -> Iterator[bytes]:
     yield id
     yield b" ".join(b"%d" % _width(stream) for stream in range(3))
     yield os.getcwdb()
+    yield os.fsencode(program())
     yield b"%d" % len(words)
     yield from map(os.fsencode, words)
     for name, value in os.environb.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.cli.started import NAME, program
 from lastgood.paths import printable, to_bytes
 from lastgood.settings import SCOPES
 from lastgood.value import Value
@@ -112,8 +113,11 @@ class Call(Value):
         return self.arguments[index] if index < len(self.arguments) else None
 
     def command(self, words: str) -> str:
-        """Return a command for the same workspace and store, to be typed next."""
-        parts = ["lastgood"]
+        """Return a command for the same workspace and store, to be typed next.
+
+        Who reads JSON knows how it started the program.
+        """
+        parts = [NAME if self.has("json") else program()]
         for option, spelling in (("directory", "-C"), ("store", "--store")):
             value = self.text(option)
             if value is not None:

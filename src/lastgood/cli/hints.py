@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
+from lastgood.cli.started import NAME, program
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
@@ -14,7 +15,21 @@ if TYPE_CHECKING:
 
 def hint_lines(text: str, call: Call | None) -> list[str]:
     """Return a hint as lines to be shown, its commands completed."""
-    return [printable(line) for line in completed(text, call).split("\n")]
+    return [printable(line) for line in typable(completed(text, call)).split("\n")]
+
+
+def typable(text: str) -> str:
+    """Return a text whose commands can be typed where the program was started."""
+    name = program() if f"{NAME} " in text else NAME
+    if name == NAME:
+        return text
+    import re  # lazily: who starts it by its name pays nothing
+
+    from lastgood.cli.table import spellings
+
+    words = "|".join((*map(re.escape, spellings()), "-C", "--store"))
+    command = re.compile(rf"(?<![\w./-])(?<!-m ){NAME} (?=(?:{words})(?![\w-]))")
+    return command.sub(lambda _: f"{name} ", text)
 
 
 def completed(text: str, call: Call | None) -> str:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from lastgood.cli.hints import hint_lines, typable
 from lastgood.errors import Invalid, Storage, Usage
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import printable
@@ -66,8 +67,6 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: b
         _refuse_gone(opened)
     # What reads the configuration itself refuses what is wrong with it, and says so.
     for note in () if call.verb.name == "config" else opened.remarks:
-        from lastgood.cli.hints import hint_lines
-
         hint = "\n  ".join(hint_lines(note.hint, call))
         text = f"lastgood: {printable(note.message)}\n  {hint}\n"
         os.write(2, text.encode("utf-8", "replace"))
@@ -250,7 +249,7 @@ class Console:
     def warn(self, text: str, *, style: str | None = None) -> None:
         """Say something beside the data that must not be missed."""
         self.flush()
-        shown = self._fitting(text, 2)
+        shown = self._fitting(typable(text), 2)
         if style is not None and self._colours_errors:
             shown = f"\x1b[{_STYLES[style]}m{shown}\x1b[0m"
         self._write(2, shown.encode("utf-8", "backslashreplace") + b"\n")
@@ -265,8 +264,6 @@ class Console:
 
     def hints(self, text: str) -> list[str]:
         """Return what to do next, a line each, its commands for the same workspace and store."""
-        from lastgood.cli.hints import hint_lines  # lazily: not every verb has more to say
-
         return hint_lines(text, self.call)
 
     def ask(self, question: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from lastgood.cli.started import NAME, program
 from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
@@ -215,6 +216,13 @@ def wrapped(text: str, limit: int | None) -> list[str]:
     return [*lines, line]
 
 
+def beside_or_below(first: str, text: str, *, limit: int | None) -> list[str]:
+    """Return a text behind a first one, or below it where a line has no room for both."""
+    if limit is None or width(first) + 1 + width(text) <= limit:
+        return [f"{first} {text}"]
+    return [first, *(f"  {line}" for line in wrapped(text, limit - 2))]
+
+
 def fitted(line: str, limit: int) -> list[str]:
     """Return a line of prose as lines of at most so many columns; a command at its end stays whole, below it.
 
@@ -224,13 +232,18 @@ def fitted(line: str, limit: int) -> list[str]:
         return [line]
     text = line.lstrip(" ")
     indent = " " * (len(line) - len(text))
-    prose, mark, command = text.partition(": lastgood ")
-    if not mark:
+    found = min((place for mark in _typed() if (place := text.find(f": {mark} ")) >= 0), default=-1)
+    if found < 0:
         return [indent + one for one in wrapped(text, limit - len(indent))]
     return [
-        *(indent + one for one in wrapped(f"{prose}:", limit - len(indent))),
-        f"{indent}  {mark[2:]}{command}",
+        *(indent + one for one in wrapped(text[: found + 1], limit - len(indent))),
+        f"{indent}  {text[found + 2 :]}",
     ]
+
+
+def _typed() -> tuple[str, ...]:
+    """Return how commands begin that are told to be typed."""
+    return (program(), NAME, "mv", "mkdir -p", "chmod go-w", "claude", "codex", "gemini", "opencode")
 
 
 # --- Tables of text: columns as wide as their widest cell ---

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
             """Return at most so many bytes, none at the end."""
 
 
-PROTOCOL = 1
+PROTOCOL = 2
 SOCKET = "resident.sock"
 LENGTH_BYTES = 8
 # What an answer begins with: nothing was done, the client has to; it was done; nobody knows how far it came.

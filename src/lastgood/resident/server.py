@@ -44,13 +44,15 @@ class Request(Value):
     """A command that a client asks for.
 
     ``id`` are the digits of the checkpoint that is to be made, if one is. ``widths`` are those of the
-    standard streams: -1 of what is no terminal. ``pid`` is the client's, which waits meanwhile.
+    standard streams: -1 of what is no terminal. ``pid`` is the client's, which waits meanwhile, and
+    ``program`` what to type for it.
     """
 
     id: str
     pid: int
     widths: tuple[int, ...]
     folder: str
+    program: str
     words: tuple[str, ...]
     environment: Mapping[str, str]
 
@@ -188,13 +190,14 @@ def _sees_the_same(pid: int) -> bool:
 
 
 def _request(content: bytes, *, pid: int) -> Request:
-    id, widths, folder, count, *rest = map(os.fsdecode, content.split(b"\0"))
+    id, widths, folder, program, count, *rest = map(os.fsdecode, content.split(b"\0"))
     words, variables = rest[: int(count)], rest[int(count) :]
     return Request(
         id=id,
         pid=pid,
         widths=tuple(map(int, widths.split())),
         folder=folder,
+        program=program,
         words=tuple(words),
         environment=dict(_pair(one) for one in variables),
     )

@@ -7,6 +7,7 @@ import os
 from lastgood.cli.faults import tell_interrupted
 from lastgood.cli.opening import Console, Streams
 from lastgood.cli.reader import read
+from lastgood.cli.started import Started
 from lastgood.cli.verbs.save import save_verb
 from lastgood.cli.verbs.status import status_verb
 from lastgood.errors import Busy, LastgoodError
@@ -98,6 +99,7 @@ class Service:
 
     def _carried_out(self, request: Request) -> Answer:
         assert self._workspaces is not None
+        Started.name = request.program
         console = _ServedConsole(request, self._workspaces)
         try:
             call = read(request.words)
