@@ -6,7 +6,15 @@ import time
 
 from lastgood.cli import opening
 from lastgood.cli.opening import OMISSIONS, ProgressLine
-from lastgood.cli.wording import changes, count, milliseconds, path_text, size, where_it_stands
+from lastgood.cli.wording import (
+    beside_or_below,
+    changes,
+    count,
+    milliseconds,
+    path_text,
+    size,
+    where_it_stands,
+)
 from lastgood.errors import Usage
 from lastgood.paths import printable, to_text
 from lastgood.value import cast
@@ -130,7 +138,8 @@ def _tell_made(report: SaveReport, console: Console) -> None:
     """Tell of a new checkpoint, and of what it does not hold."""
     checkpoint, manifest = report.checkpoint, report.checkpoint.manifest
     named = f" ({printable(checkpoint.name)})" if checkpoint.name else ""
-    console.line(f"saved {console.styled(checkpoint.short_id, 'green')}{named}: {counted(manifest)}")
+    made = f"saved {console.styled(checkpoint.short_id, 'green')}{named}:"
+    console.lines(beside_or_below(made, counted(manifest), limit=console.columns()))
     if not any(note.code == "mostly-ignored" for note in report.notes):
         _tell_ignored(manifest, console)
     if checkpoint.position is not None:

@@ -10,7 +10,7 @@ from lastgood.cli import opening
 from lastgood.cli.opening import open_group
 from lastgood.cli.verbs.save import counted
 from lastgood.cli.verbs.serving import Service
-from lastgood.cli.wording import count, duration
+from lastgood.cli.wording import beside_or_below, count, duration
 from lastgood.errors import LastgoodError, Usage
 from lastgood.paths import printable
 from lastgood.workspace.watching import LEAST_APART, REST, WatchedWorkspace
@@ -78,7 +78,8 @@ class _Teller:
         else:
             at = console.moment(time.time_ns())
             short = console.styled(checkpoint.short_id, "green")
-            console.sentence(f"{at}  saved {short}: {counted(checkpoint.manifest)}")
+            figures = counted(checkpoint.manifest)
+            console.lines(beside_or_below(f"{at}  saved {short}:", figures, limit=console.columns()))
             for note in report.notes:
                 console.warn(printable(note.message))
         console.flush()
