@@ -30,7 +30,7 @@ def cells(line: str) -> list[str]:
     return re.split(r"\s{2,}", line.strip())
 
 
-# --- In a pipe (K5) ---
+# --- In a pipe ---
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,94 @@ def test_one_long_name_makes_no_other_row_long() -> None:
     assert "x" * 500 + "  manual" in long
     assert len(short) < 100
     assert header.index("Kind") == short.index("manual")
+
+
+# --- Of runs ---
+
+
+def change(command: Command, text: str) -> None:
+    (command.project / "a.txt").write_text(text, encoding="utf-8")
+
+
+def run(command: Command, text: str) -> None:
+    command("run", "--", "sh", "-c", f"echo {text} > a.txt")
+
+
+def names(command: Command, *words: str) -> list[str]:
+    """Return what the rows of a list are called."""
+    return [cells(row.replace(" @ ", "  "))[1] for row in command("list", *words).out.splitlines()[1:]]
+
+
+def test_a_run_is_one_row(kept: Command) -> None:
+    """S21: of what it saves before and after, that which nothing else in the list holds."""
+    for number in range(10):
+        run(kept, str(number))
+    assert names(kept) == [*(f"after: sh -c echo {one} > a.txt" for one in range(9, -1, -1)), "two", "one"]
+    assert len(kept("list", "--all").out.splitlines()) == 33
+    assert len(kept("list", "--json").json["checkpoints"]) == 32
+    assert "20 more" in "\n".join(seen(kept, "list", columns=200))
+    assert "lastgood list --all" in "\n".join(seen(kept, "list", columns=200))
+
+
+def test_what_was_edited_before_a_run_has_a_row(kept: Command) -> None:
+    """S21: nothing else holds it."""
+    run(kept, "1")
+    change(kept, "by hand")
+    run(kept, "2")
+    first, second, third, *_ = names(kept)
+    assert [one.partition(":")[0] for one in (first, second, third)] == ["after", "before", "after"]
+
+
+def test_a_run_that_changed_nothing_is_a_row_too(kept: Command) -> None:
+    kept("run", "--", "true")
+    assert names(kept) == ["after: true", "two", "one"]
+
+
+def test_a_session_of_which_nothing_was_saved_is_told_by_its_goal(kept: Command) -> None:
+    kept("session", "start", "--goal", "migrate")
+    kept("session", "end")
+    assert names(kept) == ["migrate", "two", "one"]
+
+
+def test_the_row_that_stands_for_where_one_is_bears_its_mark(kept: Command) -> None:
+    """S21, T15: its files are the same."""
+    run(kept, "1")
+    rows = kept("list").out.splitlines()[1:]
+    assert [" @ " in row for row in rows] == [True, False, False]
+    assert kept("show", "@", "--json").json["checkpoint"]["kind"] == "session-end"
+
+
+def test_no_row_is_left_out_that_somebody_marked(kept: Command) -> None:
+    run(kept, "1")
+    kept("pin", "@")
+    kept("name", "@~2", "start")
+    assert len(names(kept)) == 5
+
+
+def test_a_limit_counts_rows(kept: Command) -> None:
+    for number in range(5):
+        run(kept, str(number))
+    assert names(kept, "--limit", "4") == [f"after: sh -c echo {one} > a.txt" for one in (4, 3, 2, 1)]
+    assert names(kept, "--limit", "6")[-1] == "two"
+    assert len(kept("list", "--limit", "4", "--json").json["checkpoints"]) == 4
+
+
+@pytest.mark.parametrize("words", [("--kind", "session-end"), ("session end",), ("--name", "session end*")])
+def test_who_asks_for_what_a_run_saves_at_its_end_finds_it(kept: Command, words: tuple[str, ...]) -> None:
+    run(kept, "1")
+    assert names(kept, *words) == ["session end: sh -c echo 1 > a.txt"]
+
+
+def test_a_restore_keeps_the_state_before_a_run_in_the_list(kept: Command) -> None:
+    """S21, T15: what only a guard holds beside it."""
+    change(kept, "unsaved")
+    kept("restore", "one", "--yes")
+    run(kept, "1")
+    assert names(kept) == ["after: sh -c echo 1 > a.txt", "two", "one"]
+    kept("undo", "--force", "--yes", expect=None)
+    run(kept, "2")
+    assert names(kept)[0] == "after: sh -c echo 2 > a.txt"
+    everything = kept("list", "--json").json["checkpoints"]
+    shown = kept("list").out
+    trees = {one["tree"] for one in everything if one["short_id"] in shown}
+    assert trees == {one["tree"] for one in everything}

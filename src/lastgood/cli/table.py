@@ -124,7 +124,12 @@ FILES: tuple[Verb, ...] = (
     Verb(
         name="list",
         says="list checkpoints, newest first",
-        about="With words, only those that have all of them in their name or message, in whatever case.",
+        about=(
+            "With words, only those that have all of them in their name or message, in whatever case.\n"
+            "What a run saves where it begins and ends has a row only if its files are not those of\n"
+            "another row; --all, --kind, --session and --name leave out nothing, nor does --json.\n"
+            "In a pipe nothing is cut, and a row is one line."
+        ),
         spellings=("ls",),
         arguments=(Argument(name="WORD", required=False, many=True),),
         options=(
@@ -139,7 +144,7 @@ FILES: tuple[Verb, ...] = (
                 says="only names that match, or messages where there is no name: '*fix*'",
             ),
             Option(name="good", says="only those whose check passed"),
-            Option(name="all", says="the guards too, which restores made of what they found"),
+            Option(name="all", says="guards too, which restores made first, and all that runs saved"),
             Option(name="all-workspaces", says="of every workspace in the store"),
         ),
         examples=(

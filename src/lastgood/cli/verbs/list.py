@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from lastgood.cli import opening
+from lastgood.cli.folding import folded
 from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import open_group
@@ -16,7 +17,7 @@ from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
@@ -29,6 +30,10 @@ _ID, _NAME, _KIND, _PLACE, _GOODNESS = 0, 1, 3, 4, 7
 _OPTIONAL = (_PLACE, 6, _GOODNESS)
 # On a narrow one these go before the name does: files, kind, phase, gaps.
 _EXPENDABLE = (5, _KIND, 6, _PLACE)
+# Who asks for one of these is shown all that fits.
+_WHOLE = ("all", "kind", "session", "name")
+# So many checkpoints may make a row.
+_FOLDED = 4
 _GOOD = {True: "yes", False: "no", None: "-"}
 _STYLES = {_ID: "yellow", _KIND: "dim"}
 _COLOURS = {"yes": "green", "no": "red", "damaged": "red"}
@@ -37,34 +42,64 @@ _COLOURS = {"yes": "green", "no": "red", "damaged": "red"}
 def list_verb(call: Call, console: Console) -> int:
     """List the checkpoints that fit."""
     limit = opening.number_option(call, "limit")
-    since = opening.moment_option(call, "since", now=time.time_ns())
     everywhere = call.has("all-workspaces")
-    words = [word.lower() for word in (*call.arguments, *call.texts("grep"))]
     with open_group(call, OpenWorkspace, purpose="find", anywhere=everywhere) as workspace:
-        checkpoints = workspace.list(
-            limit=None if words else limit,
-            kind=cast("Kind | None", call.text("kind")),
-            session=call.text("session"),
-            since=since,
-            name=call.text("name"),
-            good=call.has("good"),
-            all_workspaces=everywhere,
-            guards=call.has("all") or call.text("kind") == "guard",
-            brief=True,
-        )
-        checkpoints = tuple(one for one in checkpoints if _says(one, words))[:limit]
         at = workspace.stands_at()
-        nothing = "" if checkpoints else _nothing(call, workspace)
-    if console.json:
-        from lastgood.documents import list_document
+        if console.json:
+            from lastgood.documents import list_document
 
-        console.document(list_document(checkpoints, at=at))
-    elif checkpoints:
+            console.document(list_document(_found(call, workspace, limit=limit), at=at))
+            return 0
+        checkpoints, standing = _rows(call, workspace, limit=limit)
+        nothing = "" if checkpoints else _nothing(call, workspace)
+    if checkpoints:
+        at = standing.get(at or "", at)
         console.page(lines(checkpoints, console, at=at, everywhere=everywhere))
         _tell_damage(checkpoints, console, call)
+        _tell_folded(len(standing), console, call)
     else:
         console.note(nothing)
     return 0
+
+
+def _found(call: Call, workspace: OpenWorkspace, *, limit: int | None) -> tuple[Checkpoint, ...]:
+    """Return the newest checkpoints that fit."""
+    words = [word.lower() for word in (*call.arguments, *call.texts("grep"))]
+    found = workspace.list(
+        limit=None if words else limit,
+        kind=cast("Kind | None", call.text("kind")),
+        session=call.text("session"),
+        since=opening.moment_option(call, "since", now=time.time_ns()),
+        name=call.text("name"),
+        good=call.has("good"),
+        all_workspaces=call.has("all-workspaces"),
+        guards=call.has("all") or call.text("kind") == "guard",
+        brief=True,
+    )
+    return tuple(one for one in found if _says(one, words))[:limit]
+
+
+def _rows(
+    call: Call, workspace: OpenWorkspace, *, limit: int | None
+) -> tuple[Sequence[Checkpoint], Mapping[str, str]]:
+    """Return what a person is shown, and which rows stand for what is left out among it."""
+    if any(call.has(option) for option in _WHOLE):
+        return _found(call, workspace, limit=limit), {}
+    wanted = None if limit is None else limit * _FOLDED
+    while True:
+        found = _found(call, workspace, limit=wanted)
+        standing = folded(found)
+        shown = [one for one in found if one.id not in standing]
+        # What came before the last one is not known yet.
+        if limit is None or len(shown) > limit or wanted is None or len(found) < wanted:
+            break
+        wanted *= 2
+    if limit is None or len(shown) <= limit:
+        return shown, standing
+    places = {one.id: place for place, one in enumerate(found)}
+    shown = shown[:limit]
+    last = places[shown[-1].id]
+    return shown, {id: by for id, by in standing.items() if places[id] < last}
 
 
 def _says(checkpoint: Checkpoint, words: Sequence[str]) -> bool:
@@ -126,6 +161,12 @@ def _tell_damage(checkpoints: Sequence[Checkpoint], console: Console, call: Call
     damaged = sum(1 for one in checkpoints if one.damaged)
     if damaged:
         console.warn(f"{count(damaged, 'checkpoint')} damaged: {call.command('verify')} says which files")
+
+
+def _tell_folded(number: int, console: Console, call: Call) -> None:
+    if number and console.err_is_terminal:
+        whose = "what runs saved with the files of another row"
+        console.note(f"{number:,} more, {whose}: {call.command('list --all')}")
 
 
 def _nothing(call: Call, workspace: OpenWorkspace) -> str:

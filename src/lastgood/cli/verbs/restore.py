@@ -84,10 +84,13 @@ def _picked(call: Call, console: Console, workspace: Restores, *, at: str | None
 
 def _numbered(console: Console, workspace: Restores) -> Checkpoint | None:
     """Have a person pick on a terminal that cannot be drawn upon."""
+    from lastgood.cli.folding import folded
     from lastgood.cli.verbs.list import lines
 
-    offered = [one for one in workspace.list(limit=_OFFERED) if one.kind != "guard" or one.name]
-    header, *rows = lines(offered, console, at=workspace.stands_at(), indent=_INDENT)
+    found = [one for one in workspace.list(limit=_OFFERED * 4, brief=True) if one.kind != "guard" or one.name]
+    standing, at = folded(found), workspace.stands_at()
+    offered = [one for one in found if one.id not in standing][:_OFFERED]
+    header, *rows = lines(offered, console, at=standing.get(at or "", at), indent=_INDENT)
     console.warn(f"{'':{_INDENT}}{header}")
     for number, row in enumerate(rows, 1):
         console.warn(f"{number:{_INDENT - 2}}  {row}")
@@ -95,7 +98,7 @@ def _numbered(console: Console, workspace: Restores) -> Checkpoint | None:
     if not answer:
         return None
     if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(offered):
-        return offered[int(answer) - 1]
+        return workspace.get(offered[int(answer) - 1].id)
     return workspace.get(answer)
 
 

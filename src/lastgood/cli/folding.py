@@ -1,0 +1,41 @@
+"""Which checkpoints a list for people leaves out, because another row says the same."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lastgood.model.checkpoint import Checkpoint
+
+_BORDERS = frozenset({"session-start", "session-end"})
+
+
+def folded(found: Sequence[Checkpoint]) -> Mapping[str, str]:
+    """Return the ids that a list leaves out of what it found, each with the id of the row that stands for it.
+
+    These are what runs and sessions save where they begin and end, as far as the files are those of the
+    checkpoint before, which was found too (rule S21). Of each session at least one stays, and so does what
+    somebody named, pinned or checked. They are given newest first.
+    """
+    by_id = {one.id: one for one in found}
+    told = {one.session for one in found if not _repeats(one, by_id)}
+    standing: dict[str, str] = {}
+    for one in reversed(found):
+        previous = one.manifest.previous
+        if previous is not None and one.session in told and _repeats(one, by_id):
+            standing[one.id] = standing.get(previous, previous)
+        told.add(one.session)
+    return standing
+
+
+def _repeats(one: Checkpoint, by_id: Mapping[str, Checkpoint]) -> bool:
+    """Tell whether a checkpoint at the border of a run holds nothing that the one before it does not."""
+    before = by_id.get(one.manifest.previous or "")
+    is_border = one.kind in _BORDERS or one.moment == "before"
+    if before is None or not is_border or one.name or one.pinned or one.good is not None:
+        return False
+    has_more = (
+        one.damaged or one.partial or one.manifest.conversation not in {None, before.manifest.conversation}
+    )
+    return not has_more and one.manifest.root == before.manifest.root
