@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.conversation.reader import blobs, is_message, lines_of, message_in, parsed
+from lastgood.conversation.reader import blobs, is_message, lines_of, listed_anew, message_in, parsed
 from lastgood.errors import Damaged, NotFound, Unsafe
 from lastgood.model.report import ListedEntry
 from lastgood.model.tree import DIRECTORY
@@ -11,7 +11,7 @@ from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lastgood.context import Context
     from lastgood.literals import ConversationForm
@@ -116,12 +116,21 @@ def messages(context: Context, checkpoint: Checkpoint, *, redacted: bool) -> tup
     held = checkpoint.manifest.conversation
     content = transcript(context, checkpoint)
     form = "lines" if held is None else held.form
-    found = tuple(_message(form, line) for line in lines_of(iter((content,))) if is_message(form, line))
+    found = tuple(_said(form, lines_of(iter((content,)))))
     if not redacted:
         return found
     from lastgood.redaction import redact_value
 
     return tuple(cast("dict[str, object]", redact_value(message)) for message in found)
+
+
+def _said(form: ConversationForm, lines: Iterable[bytes]) -> Iterator[dict[str, object]]:
+    known: set[str] = set()
+    for line in lines:
+        if is_message(form, line):
+            yield _message(form, line)
+        if form == "gemini-cli":
+            yield from listed_anew(line, known)
 
 
 def _message(form: ConversationForm, line: bytes) -> dict[str, object]:

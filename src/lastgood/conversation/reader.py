@@ -117,6 +117,32 @@ def _gemini_message(record: Mapping[str, object]) -> dict[str, object] | None:
     return {"role": role, "content": parts} if role is not None and parts else None
 
 
+def listed_anew(line: bytes, known: set[str]) -> Iterator[dict[str, object]]:
+    """Yield what a line of Gemini CLI says that lists all messages anew; ``known`` are the ids of before.
+
+    It does so whenever it goes on with a conversation, and with fewer and new ones when it sums one up.
+    """
+    record = (parsed(line) if len(line) <= LINE_BYTES else None) or {}
+    changed = record.get("$set")
+    listed = changed.get("messages") if isinstance(changed, dict) else None
+    known.add(str(record.get("id")))
+    for one in listed if isinstance(listed, list) else ():
+        id = one.get("id") if isinstance(one, dict) else None
+        if isinstance(id, str) and id not in known:
+            known.add(id)
+            message = None if _is_repeated(one.get("content")) else _gemini_message(one)
+            if message is not None:
+                yield message
+
+
+def _is_repeated(content: object) -> bool:
+    """Tell whether a listed message is no new one: where it works, or a result under another id."""
+    first = content[0] if isinstance(content, list) and content else None
+    if not isinstance(first, dict):
+        return False
+    return "functionResponse" in first or str(first.get("text")).startswith("<session_context>")
+
+
 def session_in(form: ConversationForm, path: bytes, *, head: bytes) -> str | None:
     """Return the session that a host's file is named after, None where it does not lie in a host's folder.
 
