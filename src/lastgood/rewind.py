@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Operation
 
 
+# A turn's checkpoint may say under this word of its metadata at which one the turn began.
+BEGAN = "began-at"
+
+
 class History(Value):
     """A workspace's history from where it stands, newest first, and what has to be known beside it.
 
@@ -99,15 +103,17 @@ def _before_turn(history: History, *, turns: int) -> Checkpoint | None:
     """Return the state before the Nth last turn.
 
     A turn's checkpoint holds the state after the turn unless its moment, or a note ``moment``, says before
-    (rule S20); where there are any of before, they are the ones that count: the one at which it stands too,
-    unless it has returned there and nothing changed since.
+    (rule S20); where there are any of before, or that say where their turn began, they are the ones that
+    count: the one at which it stands too, unless it has returned there and nothing changed since.
     """
     line = history.line
     befores = [place for place, one in enumerate(line) if is_before_turn(one)]
     if befores and not befores[0] and history.returned and history.untouched():
         befores.pop(0)
-    if befores:
-        return line[befores[turns - 1]] if turns <= len(befores) else None
+    began = {one.manifest.metadata.get(BEGAN) for one in line if one.kind == "turn"}
+    starts = sorted({*befores, *(place for place, one in enumerate(line) if one.id in began)})
+    if starts:
+        return line[starts[turns - 1]] if turns <= len(starts) else None
     ends = [place for place, one in enumerate(line) if one.kind == "turn"]
     before = ends[turns - 1] + 1 if turns <= len(ends) else len(line)
     return line[before] if before < len(line) else None

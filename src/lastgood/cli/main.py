@@ -129,6 +129,7 @@ _MODULES = {
     "diff": "show",
     "export": "exchange",
     "import": "exchange",
+    "install": "hook",
     "maintain": "retention",
     "name": "checkpoints",
     "pin": "checkpoints",
@@ -138,6 +139,7 @@ _MODULES = {
     "session": "work",
     "task": "work",
     "undo": "restore",
+    "uninstall": "hook",
     "verify": "retention",
 }
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from lastgood.cli.grammar import Argument, Option, Verb
 from lastgood.model.run import ON_FAILURE
 
+HOSTS = ("claude-code",)
+_IN_PROJECT = Option(name="project", says="in the settings of this folder, which others may share")
+_PRINT = Option(name="print", says="print what the file would hold, and write nothing")
 _ID = Argument(name="ID")
 _STARTED_OR_DONE = (Argument(name="ACTION", choices=("start", "done")), _ID)
 
@@ -79,6 +82,50 @@ WORK: tuple[Verb, ...] = (
             ),
         ),
         codes=(0, 2, 3, 10, 12, 13, 14, 15, 17, 130, 143),
+    ),
+    Verb(
+        name="install",
+        says="have a coding agent's host make checkpoints by itself",
+        about=(
+            "Enters hooks into the settings of HOST, the user's unless --project is given; what\n"
+            "else they say stays as it is, byte for byte. From then on a checkpoint is made\n"
+            "where a session begins, before a prompt (of what you changed), before commands that\n"
+            "may take away more than they say, after each turn and before the conversation is\n"
+            "compacted. Repeated, it changes nothing but the way to a lastgood that has moved."
+        ),
+        arguments=(Argument(name="HOST", choices=HOSTS),),
+        options=(
+            _IN_PROJECT,
+            _PRINT,
+            Option(name="check", says="say whether they are there, and write nothing"),
+        ),
+        examples=(
+            ("lastgood install claude-code", "for all projects"),
+            ("lastgood install claude-code --project", "for this one, in .claude/settings.json"),
+            ("lastgood install claude-code --print", "what would be in the file"),
+        ),
+    ),
+    Verb(
+        name="uninstall",
+        says="take out of a host's settings what install entered",
+        arguments=(Argument(name="HOST", choices=HOSTS),),
+        options=(_IN_PROJECT, _PRINT),
+        examples=(("lastgood uninstall claude-code", "no more checkpoints by itself"),),
+    ),
+    Verb(
+        name="hook",
+        says="be told by a host what happens in it; what install enters calls this",
+        about=(
+            "Reads the host's JSON from standard input, and answers as the host expects. It ends\n"
+            "with 0 whatever happens: where no checkpoint could be made, the host shows why."
+        ),
+        arguments=(Argument(name="HOST", choices=HOSTS), Argument(name="EVENT", required=False)),
+        options=(
+            Option(name="block", says="keep a risky command from running if no checkpoint could be made"),
+        ),
+        examples=(("lastgood hook claude-code < event.json", "as the host would"),),
+        codes=(0,),
+        hidden=True,
     ),
     Verb(
         name="session",

@@ -153,21 +153,25 @@ def read_text(path: str) -> str:
 
 
 def write(change: Edit) -> None:
-    """Put the new content in the file's place, durably; through a link, into the file that it leads to.
+    """Put the new content in the file's place, durably; `Storage` leaves the file as it was."""
+    write_text(change.place.path, change.content, private=change.place.scope == "user")
 
-    Raises `Storage`, and leaves the file as it was.
+
+def write_text(path: str, content: str, *, private: bool) -> None:
+    """Put a text in the place of somebody's file, durably; through a link, into the file that it leads to.
+
+    A ``private`` one, and the folders to it, are made for the user alone where missing. Raises `Storage`,
+    and leaves the file as it was.
     """
-    target = os.path.realpath(change.place.path)
+    target = os.path.realpath(path)
     beside = f"{target}.lastgood-{os.getpid()}"
-    private = change.place.scope == "user"
     try:
-        if private:
-            os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        os.makedirs(os.path.dirname(target), mode=0o700 if private else 0o777, exist_ok=True)
         mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o600 if private else 0o666
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(change.content)
+            with open(descriptor, "w", encoding="utf-8", newline="") as file:
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, target)
@@ -176,6 +180,6 @@ def write(change: Edit) -> None:
             raise
     except OSError as error:
         raise Storage(
-            f"{printable(change.place.path)} could not be written: {error.strerror}",
+            f"{printable(path)} could not be written: {error.strerror}",
             hint="the file is as it was; see what would be written: --print",
         ) from error

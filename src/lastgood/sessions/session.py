@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lastgood.context import Context, SessionTransaction
-    from lastgood.literals import EffectState
+    from lastgood.literals import EffectState, SessionState
     from lastgood.model.checkpoint import SaveReport
     from lastgood.model.run import PlannedRun, WorkPlan
     from lastgood.model.session import Owner, Progress, SessionReport
@@ -428,6 +428,14 @@ def close(context: Context, session: Session, *, finished: bool, by: str) -> Ses
 def session_reports(context: Context) -> tuple[SessionReport, ...]:
     """Return every session of the workspace, newest first."""
     return tuple(report_on(context, one) for one in context.work.sessions(context.key))
+
+
+def sessions_of(context: Context, transcript: str) -> tuple[SessionReport, ...]:
+    """Return the sessions with a transcript that were not ended, newest first."""
+    states: tuple[SessionState, ...] = ("active", "incomplete")
+    found = [one for state in states for one in context.work.sessions(context.key, state=state)]
+    mine = sorted((one for one in found if one.transcript == transcript), key=lambda one: -one.started_at)
+    return tuple(report_on(context, one) for one in mine)
 
 
 def session_report(context: Context, name: str | None = None) -> SessionReport:

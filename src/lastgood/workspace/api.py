@@ -176,10 +176,12 @@ class Workspace(Restores, Recovers):
 
         return session.heartbeat(self._context, id)
 
-    def sessions(self) -> tuple[SessionReport, ...]:
-        """Return every session of the workspace, newest first."""
+    def sessions(self, *, transcript: PathLike | None = None) -> tuple[SessionReport, ...]:
+        """Return every session of the workspace, newest first; of a ``transcript`` those that did not end."""
         from lastgood.sessions import session
 
+        if transcript is not None:
+            return session.sessions_of(self._context, os.path.abspath(os.fsdecode(plain(transcript))))
         return session.session_reports(self._context)
 
     def get_session(self, id: str | None = None) -> SessionReport:

@@ -1,0 +1,38 @@
+"""What hosts of coding agents tell of, whatever each calls it."""
+
+from __future__ import annotations
+
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    EventKind = Literal["session-start", "prompt", "tool", "turn-end", "compaction", "session-end"]
+
+_LABEL = 200
+
+
+class HookEvent(Value):
+    """Something that happens in a host.
+
+    ``session`` is what the host calls the conversation, ``transcript`` the file that it keeps it in (which
+    need not be there yet), ``owner`` the host's process. ``text`` is what a person asked for in a prompt, and
+    else why it happens, in the host's words. ``command`` is what a tool is about to have a shell carry out.
+    """
+
+    host: str
+    kind: EventKind
+    session: str
+    folder: str
+    transcript: str | None = None
+    owner: int | None = None
+    text: str = ""
+    tool: str | None = None
+    command: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The text, or the command, as one line that is not long."""
+        line = " ".join((self.command or self.text).split())
+        return line if len(line) <= _LABEL else line[: _LABEL - 1] + "…"
