@@ -83,7 +83,15 @@ class _Moments:
         self._event = event
         self._actor = Actor(type="agent", name=event.host)
 
-    def save(self, kind: Kind, message: str, *, alone: bool = True, turn: Effect | None = None) -> None:
+    def save(
+        self,
+        kind: Kind,
+        message: str,
+        *,
+        alone: bool = True,
+        turn: Effect | None = None,
+        allow_empty: bool = False,
+    ) -> None:
         """Make a checkpoint if its kind is wanted; ``alone`` tells that a conversation is worth one.
 
         That of a ``turn`` says at which checkpoint the turn began, by which a rewind finds it.
@@ -94,6 +102,7 @@ class _Moments:
                 message,
                 kind=kind,
                 metadata=None if began is None else {BEGAN: began},
+                allow_empty=allow_empty,
                 actor=self._actor,
                 budget=BUDGET,
                 conversation_alone=alone,
@@ -114,9 +123,12 @@ class _Moments:
             self._workspace.step_end(one)
 
     def break_off(self, turns: Sequence[Effect]) -> bool:
-        """Keep what a turn left that nobody saw end; False if there is none."""
+        """Keep what a turn left that nobody saw end; False if there is none.
+
+        Where recovery kept that already, what is new is that it was a turn.
+        """
         if turns:
-            self.save("turn", _CUT_SHORT + turns[-1].name, turn=turns[-1])
+            self.save("turn", _CUT_SHORT + turns[-1].name, turn=turns[-1], allow_empty=True)
         for one in turns:
             self._workspace.step_end(one, state="failed")
         return bool(turns)

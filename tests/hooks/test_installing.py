@@ -1,0 +1,168 @@
+"""install, uninstall: entries in the settings of Claude Code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.command import COMMAND, ROOT, Command, told, told_as_document
+
+THEIRS = json.dumps({"model": "one", "hooks": {"Stop": [{"hooks": []}]}}, indent=4) + "\n"
+EVENTS = {
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "Stop",
+    "StopFailure",
+    "PreCompact",
+    "SessionEnd",
+}
+
+
+@pytest.fixture
+def settings(lastgood: Command, tmp_path: Path) -> Path:
+    """Return the user's settings, which are there."""
+    home = tmp_path / "home"
+    file = home / ".claude" / "settings.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(THEIRS)
+    lastgood.environment["HOME"] = str(home)
+    lastgood.environment.pop("CLAUDE_CONFIG_DIR", None)
+    return file
+
+
+def entries(file: Path) -> dict[str, list[Any]]:
+    """Return what is ours in some settings, by event."""
+    hooks = json.loads(file.read_text())["hooks"]
+    return {name: ours for name, groups in hooks.items() if (ours := [one for one in groups if one["hooks"]])}
+
+
+def test_hooks_are_entered_for_each_event_and_taken_out_again(lastgood: Command, settings: Path) -> None:
+    """Whatever else the file says stays, byte for byte."""
+    lastgood("install", "claude-code")
+    assert {name: len(ours) for name, ours in entries(settings).items()} == dict.fromkeys(EVENTS, 1)
+    assert json.loads(settings.read_text())["hooks"]["Stop"][0] == {"hooks": []}
+
+    lastgood("uninstall", "claude-code")
+    assert settings.read_text() == THEIRS
+
+
+def test_what_was_entered_starts_the_command_from_anywhere(lastgood: Command, settings: Path) -> None:
+    lastgood("install", "claude-code")
+    (group,) = entries(settings)["SessionStart"]
+    (handler,) = group["hooks"]
+    done = subprocess.run(
+        [handler["command"], *handler["args"]],
+        cwd="/",
+        env={},
+        input="{}",
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_it_is_entered_once_however_often(lastgood: Command, settings: Path) -> None:
+    lastgood("install", "claude-code")
+    first = settings.read_bytes()
+    assert lastgood("install", "claude-code", "--json").json["changed"] is False
+    assert settings.read_bytes() == first
+
+
+def test_the_way_to_a_lastgood_that_moved_is_written_anew(lastgood: Command, settings: Path) -> None:
+    lastgood("install", "claude-code")
+    right = settings.read_text()
+    settings.write_text(right.replace(COMMAND, "/gone/lastgood"))
+    told(lastgood("install", "claude-code", "--check", expect=None), 10)
+
+    lastgood("install", "claude-code")
+
+    assert entries(settings).keys() == EVENTS
+    assert "/gone/lastgood" not in settings.read_text()
+    lastgood("install", "claude-code", "--check")
+
+
+def test_what_would_be_entered_can_be_seen(lastgood: Command, settings: Path) -> None:
+    shown = lastgood("install", "claude-code", "--print").out
+    assert settings.read_text() == THEIRS
+    lastgood("install", "claude-code")
+    assert settings.read_text() == shown
+
+
+def test_whether_it_is_entered_is_an_exit_code(lastgood: Command, settings: Path) -> None:
+    told(lastgood("install", "claude-code", "--check", expect=None), 10)
+    told_as_document(lastgood("install", "claude-code", "--check", "--json", expect=None), 10)
+    assert settings.read_text() == THEIRS
+    lastgood("install", "claude-code")
+    lastgood("install", "claude-code", "--check")
+
+
+def test_a_project_has_settings_of_its_own(lastgood: Command, settings: Path) -> None:
+    """It says what the host asks for first."""
+    done = lastgood("install", "claude-code", "--project")
+    assert "trust the folder" in done.err
+    file = lastgood.project / ".claude" / "settings.json"
+    assert entries(file).keys() == EVENTS
+    assert settings.read_text() == THEIRS
+    lastgood("uninstall", "claude-code", "--project")
+    assert json.loads(file.read_text()) == {}
+
+
+def test_settings_that_are_a_link_stay_one(lastgood: Command, settings: Path, tmp_path: Path) -> None:
+    """As people have it who keep their settings in a repository."""
+    kept = tmp_path / "dotfiles.json"
+    settings.rename(kept)
+    settings.symlink_to(kept)
+    kept.chmod(0o640)
+    lastgood("install", "claude-code")
+    assert settings.is_symlink()
+    assert entries(kept).keys() == EVENTS
+    assert kept.stat().st_mode & 0o777 == 0o640
+
+
+def test_where_there_are_no_settings_some_are_made_for_the_user_alone(
+    lastgood: Command, settings: Path
+) -> None:
+    settings.unlink()
+    settings.parent.rmdir()
+    lastgood("install", "claude-code")
+    assert entries(settings).keys() == EVENTS
+    assert settings.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("text", ["{", '{"hooks": []}', '{"hooks": {"Stop": {}}}', "[]"])
+def test_settings_that_nobody_understands_are_left_alone(
+    lastgood: Command, settings: Path, text: str
+) -> None:
+    settings.write_text(text)
+    told(lastgood("install", "claude-code", expect=None), 12)
+    assert settings.read_text() == text
+
+
+def test_hooks_that_are_switched_off_are_told_of(lastgood: Command, settings: Path) -> None:
+    settings.write_text('{"disableAllHooks": true}')
+    assert "disableAllHooks" in lastgood("install", "claude-code").err
+
+
+def test_without_a_home_it_says_so(lastgood: Command, settings: Path) -> None:
+    del lastgood.environment["HOME"]
+    told(lastgood("install", "claude-code", expect=None), 2)
+    assert settings.read_text() == THEIRS
+
+
+def test_as_a_module_its_interpreter_is_entered(lastgood: Command, settings: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "lastgood", "install", "claude-code"],
+        env=lastgood.environment | {"PYTHONPATH": os.path.join(ROOT, "src")},
+        capture_output=True,
+        check=True,
+    )
+    (group,) = entries(settings)["Stop"]
+    assert group["hooks"][0]["args"] == ["-m", "lastgood", "hook", "claude-code"]

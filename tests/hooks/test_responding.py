@@ -1,0 +1,184 @@
+"""What a host's events come to, each told to a process of its own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hooks.conftest import Agent, payload
+from tools.command import Command
+
+START = ("session-start", "session start")
+
+
+def test_a_turn_is_kept_under_what_was_asked_for(agent: Agent) -> None:
+    """S20: before a prompt nothing is kept where nobody changed anything."""
+    agent.quietly("SessionStart")
+    agent.turn("write it", "one")
+    agent.turn("write it\n\nonce more", "two")
+    agent.quietly("SessionEnd")
+
+    assert agent.told()[:3] == [START, ("turn", "write it"), ("turn", "write it once more")]
+    assert [one["state"] for one in agent.lastgood("session", "list", "--json").json["sessions"]] == ["ended"]
+
+
+def test_what_a_person_changed_between_turns_is_kept_before_the_next(agent: Agent) -> None:
+    agent.quietly("SessionStart")
+    agent.turn("write it", "one")
+    (agent.project / "file").write_text("by hand")
+    agent.turn("again", "two")
+
+    assert agent.told() == [START, ("turn", "write it"), ("auto", "before: again"), ("turn", "again")]
+
+
+def test_a_rewind_goes_by_turns_whatever_was_kept_within_them(agent: Agent) -> None:
+    """T15: to where the turn began."""
+    agent.quietly("SessionStart")
+    agent.turn("write it", "one")
+    agent.asked("tidy up")
+    (agent.project / "file").write_text("half")
+    agent.quietly("PreToolUse")
+    (agent.project / "file").write_text("two")
+    agent.answered()
+    assert agent.told()[2:] == [("risky", "before: rm -rf notes.txt; false"), ("turn", "tidy up")]
+
+    agent.lastgood("rewind", "1", "--yes")
+    assert (agent.project / "file").read_text() == "one"
+    agent.lastgood("undo")
+    agent.lastgood("rewind", "2", "--yes")
+    assert (agent.project / "file").read_text() == "as it was"
+
+
+def test_a_command_that_takes_nothing_away_makes_no_checkpoint(agent: Agent) -> None:
+    agent.quietly("SessionStart")
+    agent.asked("look")
+    (agent.project / "file").write_text("half")
+    agent.quietly("PreToolUse", tool_input={"command": "cat file"})
+
+    assert agent.told() == [START]
+
+
+def test_a_turn_that_was_interrupted_is_one_all_the_same(agent: Agent) -> None:
+    """P6: the host tells nothing of it, until the next begins."""
+    agent.quietly("SessionStart")
+    agent.asked("write it")
+    (agent.project / "file").write_text("half")
+    agent.turn("do it otherwise", "whole")
+
+    assert agent.told() == [START, ("turn", "interrupted: write it"), ("turn", "do it otherwise")]
+    agent.lastgood("rewind", "2", "--yes")
+    assert (agent.project / "file").read_text() == "as it was"
+
+
+def test_a_host_that_was_killed_is_known_dead_and_its_turn_can_be_taken_back(agent: Agent) -> None:
+    """P7: at once, since it named its own process."""
+    agent.quietly("SessionStart")
+    agent.turn("write it", "one")
+    agent.asked("break it")
+    (agent.project / "file").write_text("broken")
+    agent.process.kill()
+    agent.process.wait()
+
+    assert agent.lastgood("status", "--json").json["state"] == "incomplete"
+    agent.lastgood("recover", "--rollback")
+    assert (agent.project / "file").read_text() == "one"
+
+
+def test_a_conversation_that_is_resumed_goes_on_with_its_session(agent: Agent) -> None:
+    """P7a: what the turn left in which the host died is kept as that turn."""
+    agent.quietly("SessionStart")
+    agent.asked("write it")
+    (agent.project / "file").write_text("half")
+    agent.process.kill()
+    agent.process.wait()
+    agent.process = type(agent.process)(["sleep", "600"])
+
+    agent.quietly("SessionStart", source="resume")
+
+    assert ("turn", "interrupted: write it") in agent.told()
+    agent.turn("go on", "whole")
+    agent.lastgood("rewind", "2", "--yes")
+    assert (agent.project / "file").read_text() == "as it was"
+    (session,) = agent.lastgood("session", "list", "--json").json["sessions"]
+    assert (session["state"], session["owner"]["pid"]) == ("active", agent.process.pid)
+
+
+def test_the_conversation_is_in_the_checkpoint_of_its_turn(agent: Agent) -> None:
+    agent.quietly("SessionStart")
+    agent.turn("write it", "one")
+
+    newest = agent.lastgood("show", "@", "--json").json["checkpoint"]
+    assert newest["conversation"]["messages"] == 2
+
+
+def test_a_turn_of_words_alone_is_kept_for_them(agent: Agent) -> None:
+    agent.quietly("SessionStart")
+    agent.asked("explain it")
+    agent.answered()
+
+    assert agent.told() == [START, ("turn", "explain it")]
+
+
+def test_within_a_run_the_run_s_session_is_the_host_s(agent: Agent) -> None:
+    """P1: `lastgood run -- claude`, with the hooks installed."""
+    started = agent.lastgood("session", "start", "--json").json["session"]["id"]
+    agent.lastgood.environment["LASTGOOD_SESSION"] = started
+    agent.quietly("SessionStart")
+    agent.turn("write it", "one")
+    agent.quietly("SessionEnd")
+
+    (session,) = agent.lastgood("session", "list", "--json").json["sessions"]
+    assert (session["id"], session["state"]) == (started, "active")
+    assert agent.told()[-1] == ("turn", "write it")
+
+
+def test_where_checkpoints_by_themselves_are_switched_off_none_is_made(agent: Agent) -> None:
+    agent.lastgood.environment["LASTGOOD_AUTO_ENABLED"] = "false"
+    agent.quietly("SessionStart")
+    agent.turn("write it", "one")
+    agent.quietly("PreToolUse")
+
+    assert agent.told() == []
+
+
+def test_before_the_conversation_is_compacted_it_is_kept(agent: Agent) -> None:
+    agent.quietly("SessionStart")
+    agent.asked("write it")
+    (agent.project / "file").write_text("half")
+    agent.quietly("SessionStart", hook_event_name="PreCompact", trigger="auto")
+
+    assert agent.told()[-1] == ("compaction", "before the conversation is compacted")
+
+
+def test_what_hosts_tell_beside_that_is_passed_over(agent: Agent) -> None:
+    agent.quietly("Stop", hook_event_name="Notification")
+    agent.quietly("Stop", hook_event_name="OfNextYear", more=[1, 2])
+
+    assert not agent.lastgood.store.exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[1]", "\0", '{"hook_event_name": 3}', '{"hook_event_name": "Stop"}']
+)
+def test_nothing_that_it_is_told_breaks_an_agent(agent: Agent, text: str) -> None:
+    done = agent.sends(text)
+
+    assert done.returncode == 0
+    assert not done.stderr
+    if done.stdout:
+        assert json.loads(done.stdout)["systemMessage"].startswith("lastgood made no checkpoint: ")
+
+
+def test_why_nothing_was_kept_is_told_in_the_host_s_own_way(agent: Agent, lastgood: Command) -> None:
+    """The agent goes on; with --block what is risky waits."""
+    lastgood.environment["LASTGOOD_STORE"] = str(lastgood.project / "file" / "store")
+
+    reply = json.loads(agent.tells("UserPromptSubmit").stdout)
+    assert set(reply) == {"systemMessage"}
+    assert "lastgood made no checkpoint" in reply["systemMessage"]
+
+    own = {"transcript_path": str(agent.transcript), "cwd": str(agent.project)}
+    text = json.dumps(payload("PreToolUse") | own)
+    decided = json.loads(agent.sends(text, "--block").stdout)["hookSpecificOutput"]
+    assert decided["permissionDecision"] == "deny"

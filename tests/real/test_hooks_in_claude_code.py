@@ -1,0 +1,110 @@
+"""The hooks in the real Claude Code: installed by one command, gone back from by another."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from real.hosts import Host, working
+from tools.command import Command
+from tools.living import eventually, eventually_gone
+from tools.scripted_model import ScriptedModel
+
+pytestmark = pytest.mark.real
+
+
+def script(said: str) -> tuple[str, dict[str, Any]] | None:
+    """Have each prompt carry out one command."""
+    for word in ("one", "two"):
+        if f"write {word}" in said:
+            return "Bash", {"command": f"rm -f notes.bak; echo {word} >> notes.txt"}
+    if "stay" in said:
+        return "Bash", {"command": "echo broken > notes.txt; touch begun; sleep 600"}
+    return None
+
+
+def entered(lastgood: Command, host: Host) -> None:
+    """Install the hooks as a person would, and let the program work without asking."""
+    lastgood.environment["HOME"] = str(host.home)
+    lastgood.environment.pop("CLAUDE_CONFIG_DIR", None)
+    lastgood("install", "claude-code")
+    file = host.home / ".claude" / "settings.json"
+    settings = json.loads(file.read_text()) | {"permissions": {"defaultMode": "bypassPermissions"}}
+    file.write_text(json.dumps(settings))
+    host.environment["LASTGOOD_STORE"] = str(lastgood.store)
+
+
+def messages(lastgood: Command) -> list[str]:
+    """Return the messages of the checkpoints, oldest first."""
+    return [one["message"] for one in reversed(lastgood("list", "--json").json["checkpoints"])]
+
+
+@pytest.mark.chance("what a real agent program does, and when")
+def test_turns_are_kept_under_their_prompts_and_rewound(lastgood: Command, tmp_path: Path) -> None:
+    """T15: files and conversation together."""
+    home = tmp_path / "home"
+    home.mkdir()
+    project = lastgood.project
+    (project / "mine.txt").write_text("by hand\n")
+    with ScriptedModel(script) as model:
+        host = Host("claude-code", home=home, project=project, model=model.url)
+        entered(lastgood, host)
+        host.say("write one")
+        (transcript,) = host.transcripts()
+        (project / "mine.txt").write_text("changed by hand\n")
+        host.say("write two", resume=transcript.stem)
+
+        told = messages(lastgood)
+        order = ["session start", "write one", "before: write two", "write two"]
+        assert [one for one in told if one in order and one != "session start"] == order[1:]
+        assert "before: rm -f notes.bak; echo one >> notes.txt" in told
+        states = {one["state"] for one in lastgood("session", "list", "--json").json["sessions"]}
+        assert states == {"ended"}
+
+        back = lastgood("rewind", "1", "--yes", "--json").json
+        assert (project / "notes.txt").read_text() == "one\n"
+        assert (project / "mine.txt").read_text() == "changed by hand\n"
+        model.asked.clear()
+        host.say("go on", resume=back["conversation"]["resume_command"].split()[-1])
+        asked = [one for one in model.asked if "go on" in one]
+        assert asked
+        assert all("write one" in one and "write two" not in one for one in asked)
+
+
+@pytest.mark.chance("what a real agent program does, and when")
+def test_a_program_that_is_killed_in_a_turn_is_known_dead_and_its_turn_is_taken_back(
+    lastgood: Command, tmp_path: Path
+) -> None:
+    """P7: the turn is what was left unfinished."""
+    home = tmp_path / "home"
+    home.mkdir()
+    project = lastgood.project
+    with ScriptedModel(script) as model:
+        host = Host("claude-code", home=home, project=project, model=model.url)
+        entered(lastgood, host)
+        host.say("write one")
+        with subprocess.Popen(
+            [host.program, "-p", "stay"],
+            cwd=project,
+            env=host.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            assert eventually((project / "begun").exists)
+            process.kill()
+        for pid in working(project):  # what it had started goes on without it
+            os.kill(pid, signal.SIGKILL)
+        assert eventually_gone(process.pid)
+
+        status = lastgood("status", "--json").json
+        assert status["state"] == "incomplete"
+        lastgood("recover", "--rollback")
+        assert (project / "notes.txt").read_text() == "one\n"
+        assert not (project / "begun").exists()
