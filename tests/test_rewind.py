@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lastgood.model.checkpoint import Checkpoint, TreeRef
-from lastgood.rewind import History, extent
+from lastgood.rewind import BEGAN, History, extent
 from tools.manifests import checkpoint
 from tools.values import not_none
 
@@ -55,6 +55,15 @@ def test_turns_are_counted_where_there_are_any() -> None:
     assert not_none(extent(history(after), steps=2)).target is after[3]
     assert extent(history(after), steps=3) is None
     assert not_none(extent(history(before), steps=1)).target is before[0]
+
+
+def test_a_turn_that_says_where_it_began_goes_back_there() -> None:
+    """S20: not to what was kept within it, nor to what a person changed before it."""
+    began = checkpoint(1, kind="turn")
+    within = checkpoint(2, kind="risky")
+    ended = checkpoint(3, kind="turn", metadata={BEGAN: began.id})
+    assert not_none(extent(history([ended, within, began]), steps=1)).target is began
+    assert extent(history([ended, within, began]), steps=2) is None
 
 
 def test_a_turn_before_which_the_workspace_returned_is_passed_over() -> None:
