@@ -123,7 +123,7 @@ WORK: tuple[Verb, ...] = (
         options=(
             Option(name="block", says="keep a risky command from running if no checkpoint could be made"),
         ),
-        examples=(("lastgood hook claude-code < event.json", "as the host would"),),
+        examples=(("lastgood hook claude-code", "as the host does"),),
         codes=(0,),
         hidden=True,
     ),
