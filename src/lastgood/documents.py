@@ -303,14 +303,19 @@ def _fault(error: LastgoodError) -> Document:
     }
 
 
-def purge_document(plan: PurgePlan, report: PurgeReport | None = None) -> Document:
-    """Return the document of a purge, or of one that was only looked at."""
-    done: Document = {
-        "dry_run": report is None,
-        "freed_bytes": 0 if report is None else report.freed_bytes,
-        "not_searched": [] if report is None else list(report.not_searched),
+def purge_document(plan: PurgePlan) -> Document:
+    """Return the document of a purge that was only looked at."""
+    return document("purge", record(plan) | {"dry_run": True, "freed_bytes": 0, "not_searched": []})
+
+
+def purged_document(report: PurgeReport) -> Document:
+    """Return the document of a purge."""
+    done = {
+        "dry_run": False,
+        "freed_bytes": report.freed_bytes,
+        "not_searched": list(report.not_searched),
     }
-    return document("purge", record(plan) | done)
+    return document("purge", record(report.plan) | done)
 
 
 def operations_document(verb: str, operations: Sequence[Operation]) -> Document:
@@ -342,10 +347,6 @@ def _prune_planned(plan: PrunePlan) -> Document:
         "faults": [],
     }
     return document("prune", fields | record(plan))
-
-
-def _purged(report: PurgeReport) -> Document:
-    return purge_document(report.plan, report)
 
 
 def report_document(activity: Activity, *, detailed: bool = False) -> Document:
@@ -382,7 +383,7 @@ _MADE: dict[str, Callable[[Any], Document]] = {
     "LogReport": log_document,
     "PrunePlan": _prune_planned,
     "PurgePlan": purge_document,
-    "PurgeReport": _purged,
+    "PurgeReport": purged_document,
     "RunEvent": event_document,
     "UndoReport": _undo_document,
 }

@@ -331,7 +331,8 @@ def test_a_command_is_tried_again_until_its_check_passes(lastgood: Command) -> N
 
 def test_the_line_that_goes_on_has_every_option_that_was_given(lastgood: Command, outside: Path) -> None:
     """P7: so that it is the same command, which goes on with its own run."""
-    options = ["--check", "test -e 'made it'", "--retries", "1", "--timeout", "9m", "--goal", "be good"]
+    options = ["--check", "test -e 'made it'", "--retries", "1", "--timeout", "9m"]
+    options += ["--on-failure", "keep", "--goal", "be good"]
     work = f"touch {outside}/began; test $LASTGOOD_ATTEMPT = 1 && sleep 600; touch 'made it'"
     one = started(lastgood, "run", *options, "--", "sh", "-c", work)
     wait_for(outside / "began")

@@ -444,6 +444,12 @@ def test_a_guard_says_no_more_that_it_was_made_to_hold_what_was_purged(
     assert leaky.get(guard).manifest.forced == (b"src/pass",)
 
 
+def test_a_purge_leaves_nothing_that_is_to_be_freed(leaky: Workspace) -> None:
+    """K3: else all that comes later looks for it again."""
+    leaky.purge("src/key")
+    assert leaky._context.catalogue.freed() == []
+
+
 def test_a_purge_leaves_more_than_one_backup(leaky: Workspace, project: Path, store: Path) -> None:
     """S5, K4: each without what was purged, in case that the newest is damaged too."""
     leaky.pin("later")

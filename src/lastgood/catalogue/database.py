@@ -275,25 +275,14 @@ def _to_version_6(connection: sqlite3.Connection) -> None:
         connection.execute("ALTER TABLE workspace ADD COLUMN at TEXT")
 
 
-def _to_version_7(connection: sqlite3.Connection) -> None:
-    """Find by indexes what is under way; let long lists of progress lie in parts once they change."""
-    _index(connection, 7)
+def _indexed(version: int) -> Callable[[sqlite3.Connection], None]:
+    """Return what makes the indexes of a version; one whose number is lower by damage has them already."""
 
+    def migrate(connection: sqlite3.Connection) -> None:
+        for name, on in INDEXES[version].items():
+            connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {on}")
 
-def _to_version_8(connection: sqlite3.Connection) -> None:
-    """Let operations name lists that checkpoints hold; count kinds and find steps by indexes."""
-    _index(connection, 8)
-
-
-def _to_version_9(connection: sqlite3.Connection) -> None:
-    """Find what nobody can take back by an index."""
-    _index(connection, 9)
-
-
-def _index(connection: sqlite3.Connection, version: int) -> None:
-    """Make the indexes of a version; one whose number is lower by damage has them already."""
-    for name, on in INDEXES[version].items():
-        connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {on}")
+    return migrate
 
 
 CURRENT = Schema(
@@ -305,9 +294,11 @@ CURRENT = Schema(
         _to_version_4,
         _to_version_5,
         _to_version_6,
-        _to_version_7,
-        _to_version_8,
-        _to_version_9,
+        _indexed(
+            7
+        ),  # what is under way is found by them; long lists of progress lie in parts once they change
+        _indexed(8),  # kinds are counted, steps found by them; operations name lists that checkpoints hold
+        _indexed(9),  # what nobody can take back is found by one
     ),
 )
 

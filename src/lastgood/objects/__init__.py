@@ -87,10 +87,7 @@ class Hasher:
 def _openssl_sha1() -> Callable[[bytes], Digest]:
     import hashlib
 
-    def begin(head: bytes) -> Digest:
-        return hashlib.sha1(head, usedforsecurity=False)
-
-    return begin
+    return lambda head: hashlib.sha1(head, usedforsecurity=False)
 
 
 # --- Git's tree objects, and the parallel trees that hold the permissions which git's cannot ---

@@ -206,11 +206,11 @@ class Displaced:
             try:
                 done = exchange(old, name, directory)
             except OSError:
-                _rename(old, fresh, directory)
+                os.rename(old, fresh, src_dir_fd=directory, dst_dir_fd=directory)
                 raise
             if done:
                 return
-            _rename(old, fresh, directory)
+            os.rename(old, fresh, src_dir_fd=directory, dst_dir_fd=directory)
         take(name, directory, to=old, target=directory)
         self._exchanging = False  # nor will it be possible for the next one
         try:
@@ -440,10 +440,6 @@ def _taken(name: bytes, directory: int, to: bytes) -> bool:
     except FileExistsError:
         return False
     return True
-
-
-def _rename(name: bytes, to: bytes, directory: int) -> None:
-    os.rename(name, to, src_dir_fd=directory, dst_dir_fd=directory)
 
 
 def _unchangeable(left: bytes, error: OSError) -> Settled:

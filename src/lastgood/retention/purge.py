@@ -247,7 +247,10 @@ def purge(
             with SweepTransaction(context, wait=context.wait) as sweeping:
                 # Asked under the lock: a restore that runs now holds it too.
                 if interrupted():
-                    raise _interrupted()
+                    raise Busy(
+                        "a restore was interrupted, and may need what would be purged",
+                        hint="finish it first: lastgood recover",
+                    )
                 plan = _plan(context, path, everywhere=everywhere)
                 _refuse_others(plan, everywhere=all_workspaces)
                 # One that was killed before it freed what it took out is ended, too.
@@ -353,10 +356,3 @@ def _refuse_unlisted(context: Context, places: Places, *, horizon: int) -> None:
                 hint="list it, then purge again: lastgood verify --repair",
                 details={"commit": commit.hex()},
             )
-
-
-def _interrupted() -> Busy:
-    return Busy(
-        "a restore was interrupted, and may need what would be purged",
-        hint="finish it first: lastgood recover",
-    )

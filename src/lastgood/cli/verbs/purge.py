@@ -66,9 +66,9 @@ def _purged(workspace: Workspace, path: str, call: Call, console: Console) -> Pu
 def _answered(plan: PurgePlan, report: PurgeReport | None, console: Console) -> bool:
     """Print the document if that is wanted, and tell whether it was."""
     if console.json:
-        from lastgood.documents import purge_document
+        from lastgood.documents import purge_document, purged_document
 
-        console.document(purge_document(plan, report))
+        console.document(purge_document(plan) if report is None else purged_document(report))
     return console.json
 
 

@@ -200,7 +200,7 @@ def _facts(checkpoint: Checkpoint) -> list[tuple[str, str]]:
 
 def _work(checkpoint: Checkpoint) -> list[tuple[str, str]]:
     """Return what work the checkpoint belongs to, and how far that had come."""
-    from lastgood.cli.verbs.work import progress_facts
+    from lastgood.cli.progress import progress_facts
 
     manifest, metrics = checkpoint.manifest, checkpoint.manifest.metrics
     facts = [] if manifest.session is None else [("session", manifest.session)]

@@ -8,7 +8,7 @@ import time
 from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import ProgressLine
 from lastgood.cli.plans import going_on, owner
-from lastgood.cli.verbs.work import standing
+from lastgood.cli.progress import standing
 from lastgood.cli.wording import ago, called, changes, count, pairs, path_text, place, size
 from lastgood.paths import printable, to_text
 from lastgood.workspace.opened import OpenWorkspace

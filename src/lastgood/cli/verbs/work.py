@@ -8,21 +8,17 @@ import time
 from lastgood.cli import opening
 from lastgood.cli.opening import OMISSIONS, ProgressLine, open_at_work, open_for
 from lastgood.cli.plans import owner
+from lastgood.cli.progress import progress_facts, standing
 from lastgood.cli.wording import (
     ago,
-    artifacts,
     called,
-    count,
     moment,
     pairs,
-    place,
     place_cell,
     table,
     where_it_stands,
 )
 from lastgood.errors import Invalid, Usage
-from lastgood.model.canonical import dumps
-from lastgood.model.session import TASK_STATES, readable
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
     from lastgood.cli.opening import Console
     from lastgood.model.checkpoint import SaveReport
     from lastgood.model.report import ProgressReport, SessionEnded, SessionStarted
-    from lastgood.model.session import Progress as Record
     from lastgood.model.session import SessionReport
     from lastgood.workspace import Workspace
 
@@ -267,30 +262,6 @@ def _heartbeat(call: Call, console: Console) -> int:
     return 0
 
 
-def standing(report: SessionReport) -> list[str]:
-    """Return how far the work of a session has come, in lines."""
-    progress = report.progress
-    lines = [] if progress.goal is None else [f"goal: {printable(progress.goal)}"]
-    if place(progress.position):
-        lines.append(f"position: {place(progress.position)}")
-    if progress.position.artifacts:
-        lines.append(f"in-progress artifacts: {artifacts(progress.position)}")
-    if progress.tasks:
-        lines.append(task_counts(progress))
-    session = report.session
-    if session.transcript_host is not None and session.transcript_session is not None:
-        lines.append(f"conversation: {session.transcript_host} {session.transcript_session}")
-    elif session.transcript is not None:
-        lines.append(f"conversation: {printable(session.transcript)}")
-    return lines
-
-
-def task_counts(progress: Record) -> str:
-    """Return how many tasks there are, and how many are in which state."""
-    counted = [f"{progress.count(state)} {state}" for state in TASK_STATES if progress.count(state)]
-    return f"{count(len(progress.tasks), 'task')}: {', '.join(counted)}"
-
-
 _ACTIONS: dict[str, Callable[[Call, Console], int]] = {
     "start": _start,
     "end": _end,
@@ -356,38 +327,6 @@ def _report_facts(report: ProgressReport) -> list[tuple[str, str]]:
         return []
     facts = [] if report.session is None else [("session", report.session)]
     return facts + progress_facts(report.progress)
-
-
-def progress_facts(progress: Record) -> list[tuple[str, str]]:
-    """Return how far work has come, as names and values."""
-    facts = []
-    if progress.goal is not None:
-        facts.append(("goal", printable(progress.goal)))
-    if place(progress.position):
-        facts.append(("position", place(progress.position)))
-    if progress.position.artifacts:
-        facts.append(("in progress", artifacts(progress.position)))
-    return facts + _counted(progress)
-
-
-def _counted(progress: Record) -> list[tuple[str, str]]:
-    facts = []
-    tasks, completed = readable(progress.tasks), readable(progress.features.completed)
-    if tasks is None:
-        facts.append(("tasks", f"{task_counts(progress)}; which they are cannot be read"))
-    for index, task in enumerate(tasks or ()):
-        again = f", attempt {task.attempts}" if task.attempts > 1 else ""
-        facts.append(("" if index else "tasks", f"{task.id}  {task.state}{again}"))
-    if progress.features.current is not None:
-        facts.append(("feature", printable(progress.features.current)))
-    if completed is None:
-        features = count(len(progress.features.completed), "feature")
-        facts.append(("completed", f"{features}; which they are cannot be read"))
-    elif completed:
-        facts.append(("completed", ", ".join(printable(one) for one in completed)))
-    if progress.state:
-        facts.append(("state", dumps(dict(progress.state)).decode("ascii")))
-    return facts
 
 
 def _step(call: Call) -> tuple[int | None, int | None]:
