@@ -142,6 +142,21 @@ def test_a_log_on_a_terminal_says_how_to_bring_one_back(kept: Command) -> None:
     assert "to bring one back" not in kept("log", "a.txt").err
 
 
+def test_on_a_terminal_a_log_takes_a_name_without_its_folder(kept: Command) -> None:
+    shown = kept.terminal("log", "b.py").out
+    assert "'b.py' is taken as src/b.py" in shown
+    assert "lastgood restore ID src/b.py" in shown
+
+
+def test_on_a_terminal_a_bare_time_may_come_before_a_name_without_its_folder(kept: Command) -> None:
+    """T16: what is going to be done is shown first."""
+    (kept.project / "src" / "b.py").unlink()
+    time.sleep(1.1)
+    shown = kept.terminal("restore", "1s", "b.py", answers="y\n").out
+    assert "'b.py' is taken as src/b.py (deleted)" in shown
+    assert (kept.project / "src" / "b.py").read_text() == "print(1)\n"
+
+
 def test_on_a_terminal_a_bare_time_is_taken_where_one_only_looks(kept: Command) -> None:
     """K2: a program is told the right form."""
     (kept.project / "a.txt").write_text("third\n", encoding="utf-8")

@@ -54,7 +54,9 @@ def as_meant(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call 
         if (swapped := _swapped(call, workspace)) is not None:
             return call.replace(arguments=(swapped,), paths=(ref,))
         if "meant" in error.details:
-            return call.replace(arguments=(str(error.details["meant"]),))
+            ref = str(error.details["meant"])
+            call = call.replace(arguments=(ref,))
+            return _with_paths(ref, paths, call, console, workspace=workspace)
         near = error.details.get("near")
         if _holder(ref, call, workspace) is not None or _is_alike(
             ref, call, console, workspace=workspace, whole=near is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import number_option, open_group
 from lastgood.cli.references import held_where, looked_up, reached, time_meant
-from lastgood.cli.typed_paths import alike_lines, alike_of, path_of, same_name
+from lastgood.cli.typed_paths import alike_lines, alike_of, only_meant, path_of, same_name
 from lastgood.cli.verbs.show import print_bytes
 from lastgood.cli.wording import size, table, title
 from lastgood.errors import NotFound
@@ -27,13 +27,18 @@ def log_verb(call: Call, console: Console) -> int:
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
         typed = call.arguments[0]
         typed = reached(typed, call, workspace) if console.can_ask else typed
-        path = path_of(typed, call, workspace)
         try:
-            report = workspace.log(path, limit=limit, guards=call.has("all"))
+            report = workspace.log(path_of(typed, call, workspace), limit=limit, guards=call.has("all"))
         except NotFound as error:
             found = alike_of(error, call, workspace)
-            error.hint = alike_lines(found, call, workspace) + error.hint
-            raise
+            meant = None
+            if found and console.can_ask:
+                meant = only_meant(typed, found, call, console, workspace=workspace)
+            if meant is None:
+                error.hint = alike_lines(found, call, workspace) + error.hint
+                raise
+            typed = meant
+            report = workspace.log(path_of(typed, call, workspace), limit=limit, guards=call.has("all"))
     if console.json:
         from lastgood.documents import log_document
 
