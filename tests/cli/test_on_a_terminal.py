@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import time
@@ -343,3 +344,38 @@ def test_status_counts_checkpoints_as_list_shows_them(kept: Command) -> None:
     assert len(kept("list", "--json").json["checkpoints"]) == 2
     assert len(kept("list", "--all", "--json").json["checkpoints"]) == 3
     assert kept("status", "--json").json["guards"] == 1
+
+
+def test_what_a_session_says_is_broken_between_words_and_its_commands_not_at_all(kept: Command) -> None:
+    (kept.project / "in progress").mkdir()
+    draft = kept.project / "in progress" / "draft of the plan.md"
+    draft.write_text("draft\n", encoding="utf-8")
+    lines = seen(
+        kept, "session", "start", "--goal", "a goal of some length that fills a line", "--owner-pid", "1"
+    )
+    assert any(line.startswith("  export LASTGOOD_SESSION=sess_") for line in lines)
+    words = ["--phase", "Construction", "--iteration", "3", "--step", "12/15"]
+    artifact = "in progress/draft of the plan.md"
+    lines = seen(kept, "progress", "set", *words, "--artifact", artifact)
+    assert " ".join(lines).startswith(
+        f"Recorded position: Construction phase, iteration 3, step 12/15. In-progress artifacts: {artifact}."
+    )
+    kept("session", "end", "--incomplete")
+    draft.unlink()
+    lines = seen(kept, "recover", "--review")
+    (command,) = (line.strip() for line in lines if line.startswith("  lastgood restore"))
+    _, *words = shlex.split(command)
+    kept(words[0], "--yes", *words[1:])
+    assert draft.read_text(encoding="utf-8") == "draft\n"
+
+
+def test_a_goal_given_as_an_argument_is_shown_as_the_option_that_it_is(kept: Command) -> None:
+    said = kept("session", "start", "Sprint S01", expect=2).err
+    assert "write: lastgood session start --goal 'Sprint S01'" in said
+    kept("session", "start", "--goal", "Sprint S01")
+
+
+def test_the_commit_of_a_checkpoint_is_told_from_one_of_the_project(kept: Command) -> None:
+    """`git reset --hard` with it would find nothing."""
+    row = next(line for line in kept("show", "@").out.splitlines() if line.startswith("commit "))
+    assert row.endswith(", in the store")

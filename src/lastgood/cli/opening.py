@@ -190,6 +190,11 @@ class Console:
         """Print what was done, in words; on a terminal broken between them."""
         self.line(self._fitting(text, 1))
 
+    def sentences(self, texts: Iterable[str]) -> None:
+        """Print what was done or found, in words, each sentence on lines of its own."""
+        for text in texts:
+            self.sentence(text)
+
     def _fitting(self, text: str, descriptor: int) -> str:
         columns = self._streams.columns(descriptor)
         if columns is None or len(text) < columns:

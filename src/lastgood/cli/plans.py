@@ -495,7 +495,7 @@ def recovering_line(report: RecoverReport, *, asked: bool) -> str | None:
     return f"Recovering from checkpoint {checkpoint.short_id} ({title(checkpoint).strip('()')}, {made})."
 
 
-def resuming_lines(report: RecoverReport, *, verb: str) -> Iterator[str]:
+def resuming_lines(report: RecoverReport, call: Call, *, verb: str) -> Iterator[str]:
     """Yield the position, and the artifacts in progress."""
     position = report.progress.position
     where = place(position)
@@ -504,20 +504,21 @@ def resuming_lines(report: RecoverReport, *, verb: str) -> Iterator[str]:
     if not report.artifacts and where:
         yield "No in-progress artifacts."
     for artifact in report.artifacts:
-        yield artifact_line(artifact, report)
+        yield artifact_line(artifact, report, call)
 
 
-def artifact_line(artifact: Artifact, report: RecoverReport) -> str:
+def artifact_line(artifact: Artifact, report: RecoverReport, call: Call) -> str:
     """Return what became of a path that was being worked on."""
     shown = printable(to_text(artifact.path))
     if artifact.state == "reloaded":
         return f"In-progress artifact {shown} reloaded."
     if artifact.state == "present":
         return f"In-progress artifact {shown} is in place."
-    back = ""
-    if report.checkpoint is not None and report.session is not None:
-        back = f" (bring it back: lastgood restore {report.checkpoint.short_id} -- {shown})"
-    return f"In-progress artifact {shown} is missing{back}."
+    missing = f"In-progress artifact {shown} is missing"
+    if report.checkpoint is None or report.session is None:
+        return f"{missing}."
+    words = f"restore {report.checkpoint.short_id} -- {quoted(to_text(artifact.path))}"
+    return f"{missing}; bring it back: {call.command(words)}"
 
 
 def restored_line(report: RecoverReport) -> str | None:

@@ -99,18 +99,18 @@ def review(report: RecoverReport, call: Call, console: Console) -> None:
     """Say where a run stood, and what can be done."""
     now = time.time_ns()
     if report.state == "interrupted":
-        console.line(f"A restore was interrupted; finish it: {call.command('recover')}")
+        console.sentence(f"A restore was interrupted; finish it: {call.command('recover')}")
     if report.session is None and report.beside is not None:
         tell_living(report, report.beside, call, console)
         return
     if report.session is None:
-        console.line("No run died.")
+        console.sentence("No run died.")
     else:
-        console.lines(run_lines(report.session, now=now))
+        console.sentences(run_lines(report.session, now=now))
     if report.checkpoint is not None:
-        console.line(f"Checkpoint {report.checkpoint.short_id}, {report.checkpoint.kind}.")
-    console.lines((*resuming_lines(report, verb="It stood at"), *standing_lines(report, now=now)))
-    console.lines(conversation_lines(report, call))
+        console.sentence(f"Checkpoint {report.checkpoint.short_id}, {report.checkpoint.kind}.")
+    console.sentences((*resuming_lines(report, call, verb="It stood at"), *standing_lines(report, now=now)))
+    console.sentences(conversation_lines(report, call))
     if report.session is not None:
         id = report.session.id
         by_plan = going_on(report.session, call) if report.session.words else None
@@ -125,13 +125,15 @@ def review(report: RecoverReport, call: Call, console: Console) -> None:
 def tell_living(report: RecoverReport, living: Session, call: Call, console: Console) -> None:
     """Say who is at work: whoever recovers then has mistaken the moment, or waits for it to end."""
     goal = f" ({printable(living.goal)})" if living.goal else ""
-    console.line(f"Session {living.id}{goal} is at work: {owner(living)}, since {moment(living.started_at)}.")
+    console.sentence(
+        f"Session {living.id}{goal} is at work: {owner(living)}, since {moment(living.started_at)}."
+    )
     for artifact in report.artifacts:
-        console.line(artifact_line(artifact, report))
+        console.sentence(artifact_line(artifact, report, call))
     if report.operation is not None:
         console.note(f"take the reloading back with: {call.command('undo')}")
     tell_waiting(report, call, console)
-    console.line("There is nothing to recover.")
+    console.sentence("There is nothing to recover.")
     console.note(f"see what it does: {call.command('status')}")
 
 

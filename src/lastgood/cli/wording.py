@@ -243,7 +243,18 @@ def fitted(line: str, limit: int) -> list[str]:
 
 def _typed() -> tuple[str, ...]:
     """Return how commands begin that are told to be typed."""
-    return (program(), NAME, "mv", "mkdir -p", "chmod go-w", "claude", "codex", "gemini", "opencode")
+    return (
+        program(),
+        NAME,
+        "export",
+        "mv",
+        "mkdir -p",
+        "chmod go-w",
+        "claude",
+        "codex",
+        "gemini",
+        "opencode",
+    )
 
 
 # --- Tables of text: columns as wide as their widest cell ---

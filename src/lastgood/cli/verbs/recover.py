@@ -148,7 +148,7 @@ def _picked(report: RecoverReport, console: Console) -> str | None:
 def _tell(report: RecoverReport, call: Call, console: Console) -> None:
     settled = settled_line(report)
     if settled is not None:
-        console.line(settled)
+        console.sentence(settled)
     for line in remarks(report.outcomes):
         console.warn(line)
     if report.done == "review":
@@ -169,48 +169,50 @@ def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
     named = call.argument(0) is not None
     waits = report.interrupted_restore is not None or report.waiting or report.elsewhere
     if not (waits or named) and report.progress.empty:
-        console.line("Nothing was interrupted: there is nothing to recover.")
+        console.sentence("Nothing was interrupted: there is nothing to recover.")
         report = report.replace(returned=True)  # no work stopped there either
     line = recovering_line(report, asked=named)
     for note in report.elsewhere:
-        console.line(printable(note.message))
+        console.sentence(printable(note.message))
         for hint in console.hints(note.hint):
             console.note(f"  {hint}")
     if line is None:
         if not report.elsewhere:
-            console.line(f"There is no checkpoint; make one: {call.command('save')}")
+            console.sentence(f"There is no checkpoint; make one: {call.command('save')}")
         return
-    console.line(line)
+    console.sentence(line)
     _tell_back(report, call, console)
-    console.lines((*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())))
-    console.lines(conversation_lines(report, call))
+    console.sentences(
+        (*resuming_lines(report, call, verb="Resuming"), *standing_lines(report, now=time.time_ns()))
+    )
+    console.sentences(conversation_lines(report, call))
     if report.operation is not None:
         what = "reloading" if report.rolled_back_to is None else "files"
         console.note(f"take the {what} back with: {call.command('undo')}")
     tell_waiting(report, call, console)
-    console.line("Ready to continue.")
+    console.sentence("Ready to continue.")
 
 
 def _tell_fresh(report: RecoverReport, call: Call, console: Console) -> None:
     run = report.session
     assert run is not None
-    console.line(ended_line(run))
-    console.lines(standing_lines(report, now=time.time_ns()))
-    console.lines(conversation_lines(report, call))
+    console.sentence(ended_line(run))
+    console.sentences(standing_lines(report, now=time.time_ns()))
+    console.sentences(conversation_lines(report, call))
     if run.words:
         anew = " ".join(quoted(word) for word in run.words)
     else:
         anew = "session start"
         if run.session.goal is not None:
             anew += f" --goal {quoted(printable(run.session.goal))}"
-    console.line(f"Start anew from the present files: {call.command(anew)}")
+    console.sentence(f"Start anew from the present files: {call.command(anew)}")
 
 
 def _tell_back(report: RecoverReport, call: Call, console: Console) -> None:
     """Say where files were taken back to, and what has to be done again."""
     back = restored_line(report)
     if back is not None:
-        console.line(back)
+        console.sentence(back)
     target = report.checkpoint
     if back is not None and target is not None and target.damaged is not None:
         console.warn(
@@ -223,7 +225,7 @@ def _tell_back(report: RecoverReport, call: Call, console: Console) -> None:
         more = f" and {len(report.undone_tasks) - _SHOWN} more" if len(report.undone_tasks) > _SHOWN else ""
         is_told = target is None or target.progress_sound
         why = "they were done after it" if is_told else "its list of what was done is lost"
-        console.line(f"To be done again, as {why}: {shown}{more}.")
+        console.sentence(f"To be done again, as {why}: {shown}{more}.")
 
 
 def _tell_edited(report: RecoverReport, console: Console) -> None:
@@ -242,10 +244,12 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
     assert run is not None
     line = recovering_line(report, asked=_names_checkpoint(call))
     if line is not None:
-        console.line(line)
+        console.sentence(line)
     _tell_back(report, call, console)
-    console.lines(conversation_lines(report, call))
-    console.lines((*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())))
+    console.sentences(conversation_lines(report, call))
+    console.sentences(
+        (*resuming_lines(report, call, verb="Resuming"), *standing_lines(report, now=time.time_ns()))
+    )
     if report.took_over is not None:
         console.warn(f"took over from {report.took_over.id}: {owner(report.took_over)}")
     _tell_session(run, call, console)
@@ -253,20 +257,20 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
         moved = report.restored is None or any(one.result != "kept" for one in report.restored.outcomes)
         console.note(f"take the {'files' if moved else 'progress'} back with: {call.command('undo')}")
     tell_waiting(report, call, console)
-    console.line("Ready to continue.")
+    console.sentence("Ready to continue.")
 
 
 def _tell_session(run: SessionReport, call: Call, console: Console) -> None:
     """Say whether somebody is taken to be at work from now on, and how work goes on."""
     if run.state != "active":
-        console.line(f"Session {run.id} waits: nobody is at work in it.")
+        console.sentence(f"Session {run.id} waits: nobody is at work in it.")
         by_hand = f"go on with it: {call.command(f'recover {run.id} --continue')}"
         console.note(going_on(run, call) if run.words else by_hand)
         console.note(f"give it up: {call.command(f'recover {run.id} --fresh')}")
     elif run.words:
-        console.line(f"Session {run.id} is active again; {going_on(run, call)}")
+        console.sentence(f"Session {run.id} is active again; {going_on(run, call)}")
     else:
-        console.line(f"Session {run.id} is active again: export LASTGOOD_SESSION={run.id}")
+        console.sentence(f"Session {run.id} is active again: export LASTGOOD_SESSION={run.id}")
 
 
 def _names_checkpoint(call: Call) -> bool:

@@ -143,7 +143,7 @@ def _tell_made(report: SaveReport, console: Console) -> None:
     if not any(note.code == "mostly-ignored" for note in report.notes):
         _tell_ignored(manifest, console)
     if checkpoint.position is not None:
-        console.line(where_it_stands(checkpoint.position))
+        console.sentence(where_it_stands(checkpoint.position))
     if manifest.partial:
         console.warn("the time budget ended the save early: the checkpoint is partial")
     if report.new_gaps:

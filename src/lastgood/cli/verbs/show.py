@@ -177,7 +177,7 @@ def _facts(checkpoint: Checkpoint) -> list[tuple[str, str]]:
         ("changes", changes(manifest.changes)),
         ("left out", f"{count(manifest.ignored, 'ignored entry')}, {count(len(manifest.gaps), 'gap')}"),
         ("previous", manifest.previous or "-"),
-        ("commit", checkpoint.commit),
+        ("commit", f"{checkpoint.commit}, in the store"),
     ]
     facts += [("message", printable(line)) for line in manifest.message.split("\n") if line]
     if manifest.partial:

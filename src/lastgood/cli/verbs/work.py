@@ -6,6 +6,7 @@ import os
 import time
 
 from lastgood.cli import opening
+from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import OMISSIONS, ProgressLine, open_at_work, open_for
 from lastgood.cli.plans import owner
 from lastgood.cli.progress import progress_facts, standing
@@ -62,7 +63,7 @@ def task_verb(call: Call, console: Console) -> int:
         report = _carried_out(workspace, call)
     if not console.answer(verb, report) and not console.quiet:
         attempt = f", attempt {report.task.attempts}" if report.task and action == "start" else ""
-        console.line(f"{_SAYS[verb, action]} {printable(id)}{attempt}{_where(report)}")
+        console.sentence(f"{_SAYS[verb, action]} {printable(id)}{attempt}{_where(report)}")
         tell_saved(report, console)
     return OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
 
@@ -98,7 +99,7 @@ def tell_saved(report: ProgressReport, console: Console) -> None:
     if report.saved is None:
         return
     said = "checkpoint" if report.saved.created else "unchanged since"
-    console.line(f"{said} {called(report.saved.checkpoint)}")
+    console.sentence(f"{said} {called(report.saved.checkpoint)}")
     tell_lacks(report.saved, console)
 
 
@@ -126,7 +127,10 @@ def session_verb(call: Call, console: Console) -> int:
     action, id = call.arguments[0], call.argument(1)
     opening.only(call, takes=_SESSION_TAKES.get(action, frozenset()))
     if id is not None and action in {"start", "list"}:
-        raise Usage(f"`session {action}` takes no ID", hint=f"write: lastgood session {action}")
+        goal = f" --goal {quoted(id)}" if action == "start" and not id.startswith("sess_") else ""
+        raise Usage(
+            f"`session {action}` takes no ID", hint=f"write: {call.command(f'session {action}{goal}')}"
+        )
     return _ACTIONS[action](call, console)
 
 
@@ -161,11 +165,11 @@ def _tell_start(report: SessionStarted, call: Call, console: Console) -> None:
     session = report.session
     if report.took_over is not None:
         console.warn(f"took over from {report.took_over.id}: {owner(report.took_over)}")
-    console.line(f"started session {console.styled(session.id, 'green')}: {owner(session.session)}")
+    console.sentence(f"started session {console.styled(session.id, 'green')}: {owner(session.session)}")
     if report.saved is not None:
-        console.line(f"first checkpoint {called(report.saved.checkpoint)}")
+        console.sentence(f"first checkpoint {called(report.saved.checkpoint)}")
         tell_lacks(report.saved, console)
-    console.line(f"for every process that works in it: export LASTGOOD_SESSION={session.id}")
+    console.sentence(f"for every process that works in it: export LASTGOOD_SESSION={session.id}")
     for id in report.unfinished:
         console.warn(
             f"session {id} did not finish; see where it stood: {call.command(f'recover {id} --review')}"
@@ -188,13 +192,13 @@ def _end(call: Call, console: Console) -> int:
 def _tell_end(report: SessionEnded, call: Call, console: Console) -> None:
     session = report.session
     how = "ended" if session.state == "ended" else "left incomplete"
-    console.line(f"{how}: session {session.id}")
+    console.sentence(f"{how}: session {session.id}")
     for line in standing(session):
-        console.line(f"  {line}")
+        console.sentence(f"  {line}")
     if session.session.ended_by == "unfinished":
         console.warn(f"tasks are left; go on with it, or give it up: {call.command(f'recover {session.id}')}")
     if report.saved is not None:
-        console.line(f"last checkpoint {called(report.saved.checkpoint)}")
+        console.sentence(f"last checkpoint {called(report.saved.checkpoint)}")
         tell_lacks(report.saved, console)
     for effect in report.unknown:
         console.warn(f"nobody saw the end of {printable(effect.name)}: its effect is unknown")
@@ -299,7 +303,7 @@ def progress_verb(call: Call, console: Console) -> int:
     for path in missing:
         console.warn(f"lastgood: there is no {printable(path)} yet; it is recorded all the same")
     if not console.answer("progress", report) and not console.quiet:
-        console.line(where_it_stands(report.progress.position) or "Recorded.")
+        console.sentence(where_it_stands(report.progress.position) or "Recorded.")
         tell_saved(report, console)
     return OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
 
