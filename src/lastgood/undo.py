@@ -21,7 +21,7 @@ from lastgood.restore.plan import (
     obstacles,
     occupied,
 )
-from lastgood.restore.restore import evidence_of, refuse_changed, refuse_unheld, with_id
+from lastgood.restore.restore import evidence_of, refuse_changed, refuse_unheld, restored_words, with_id
 from lastgood.restore.steps import around, of_directories, retarget_steps, unsettled
 from lastgood.retention.policy import refuse_pinned
 from lastgood.snapshot import WorkspaceSnapshot
@@ -88,7 +88,7 @@ def _revert(restoring: RestoreTransaction, request: _UndoRequest) -> UndoReport:
                 restoring=restoring,
                 plan=plan,
                 snapshot=snapshot,
-                before=f"{request.type}ing the restore of {short(request.operation.target or '')}",
+                before=_before(restoring.context, request),
                 type=request.type,
                 of=request.operation.id,
             )
@@ -100,6 +100,14 @@ def _revert(restoring: RestoreTransaction, request: _UndoRequest) -> UndoReport:
         outcomes=changed.outcomes,
         parts=(*changed.parts, *left),
     )
+
+
+def _before(context: Context, request: _UndoRequest) -> str:
+    """Return in words what the guard is made before."""
+    source = request.operation.target
+    target = None if source is None else context.catalogue.get(source)
+    what = short(source or "") if target is None else restored_words(target, ())
+    return f"{request.type}ing the restore of {what}"
 
 
 def _plan(

@@ -231,6 +231,58 @@ def test_head_is_told_of_a_whole_restore_and_once(kept: Command, git: Callable[.
     assert "HEAD" not in kept.terminal("restore", "@", "a.txt", answers="y\n").out
 
 
+@pytest.fixture
+def switched(kept: Command, git: Callable[..., str]) -> Command:
+    """Return the command after a checkpoint on `main`, in a project where somebody forced another branch."""
+    git(kept.project, "init", "-q", "-b", "main")
+    git(kept.project, "add", ".")
+    git(kept.project, "commit", "-qm", "one")
+    git(kept.project, "branch", "other")
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    kept("save", "at work")
+    git(kept.project, "checkout", "-qf", "other")
+    return kept
+
+
+@pytest.mark.parametrize(("answer", "branch"), [("g", "main"), ("y", "other"), ("git", "main")])
+def test_whoever_is_asked_can_have_the_branch_back_with_the_files(
+    switched: Command, git: Callable[..., str], answer: str, branch: str
+) -> None:
+    """T9: HEAD moves only for those who say so."""
+    shown = switched.terminal("restore", "@", answers=f"{answer}\n").out
+    assert "[y]es files only / [g]it too (back to branch main) / [N]o" in shown
+    assert (switched.project / "a.txt").read_text() == "third\n"
+    assert git(switched.project, "branch", "--show-current").strip() == branch
+
+
+def test_whoever_does_not_say_so_changes_nothing(switched: Command, git: Callable[..., str]) -> None:
+    for answer in ("", "n", "what"):
+        assert (
+            "nothing was changed" in switched.terminal("restore", "@", answers=f"{answer}\n", expect=130).out
+        )
+    assert (switched.project / "a.txt").read_text() == "second\n"
+    assert git(switched.project, "branch", "--show-current").strip() == "other"
+
+
+def test_a_guard_says_before_what_it_was_made(kept: Command) -> None:
+    """S20: by what people know the checkpoint by, and of which paths."""
+    file = kept.project / "a.txt"
+    file.write_text("third\n", encoding="utf-8")
+    kept("restore", "one", "--yes")
+    (kept.project / "made").touch()
+    kept("undo", "--force")
+    file.write_text("fourth\n", encoding="utf-8")
+    kept("restore", "two", "--yes", "--", "a.txt")
+
+    said = [one["message"] for one in kept("list", "--all", "--json").json["checkpoints"]]
+
+    assert said[:3] == [
+        'before restoring "two" (a.txt)',
+        'before undoing the restore of "one"',
+        'before restoring "one"',
+    ]
+
+
 def test_a_private_file_that_stays_is_told_before_the_question_and_how_it_comes_back(kept: Command) -> None:
     """S5, T1: what is broken in it is not said to be restored."""
     (kept.project / ".gitignore").write_text(".env\n", encoding="utf-8")

@@ -353,6 +353,18 @@ def _git_line(report: RestoreReport) -> str | None:
     return words if moved.to is None else f"{words}, and stays as it is (--git puts HEAD and index back too)"
 
 
+def git_offer(report: RestoreReport, target: Checkpoint) -> str | None:
+    """Return where HEAD would be put back to with the files; None where that is no question."""
+    moved, git = report.head_moved, target.manifest.git
+    if git is None or git.head is None or moved is None or moved.to is None or report.planned.paths:
+        return None
+    if report.folder_made or report.planned.base or any(part.scope == "git" for part in report.parts):
+        return None
+    if git.branch is None or moved.from_branch == moved.to_branch:
+        return f"HEAD back to {git.head[:12]}"
+    return f"back to branch {printable(git.branch)}"
+
+
 def _moved_words(moved: HeadMoved) -> str:
     """Return how HEAD is not as it was at a checkpoint."""
     away = f" by {count(moved.commits, 'commit')}" if moved.commits else ""

@@ -11,6 +11,7 @@ from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine
 from lastgood.cli.plans import (
     beside_lines,
     done_words,
+    git_offer,
     lacks_transcript,
     not_held_lines,
     part_lines,
@@ -29,7 +30,7 @@ from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Usage
 from lastgood.ids import short
 from lastgood.paths import printable
 from lastgood.restore.plan import SPARED, too_many_deletions
-from lastgood.value import cast
+from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,6 +80,13 @@ def demand_means(call: Call, console: Console) -> None:
     )
 
 
+class Agreed(Value):
+    """That a plan is to be carried out: what a person was ``told`` beside it, and whether with ``git``."""
+
+    told: Sequence[str] = ()
+    git: bool = False
+
+
 def consented(
     preview: RestoreReport,
     call: Call,
@@ -87,8 +95,8 @@ def consented(
     workspace: Restores,
     target: Checkpoint,
     above: Sequence[str],
-) -> Sequence[str] | None:
-    """Return what a person was told beside the files before they agreed to a plan, None if they did not.
+) -> Agreed | None:
+    """Return to what a person, or the command line, agreed; None if they did not.
 
     Raises where the answer cannot be had.
     """
@@ -101,10 +109,10 @@ def consented(
                 hint=f"look again: {_again(call, '--dry-run')}",
                 details={"planned": wanted, "plan": plan.id},
             )
-        return ()
+        return Agreed()
     large = too_many_deletions(plan.steps, files_before(plan, target))
     if call.has("yes") and not large:
-        return ()
+        return Agreed()
     if not console.can_ask:
         raise Unsafe(
             f"this would delete {count(plan.deletions, 'file')}; --yes is not enough for that",
@@ -114,7 +122,15 @@ def consented(
     _show(preview, target, call, console, workspace=workspace, above=above)
     if large:
         console.warn(f"This deletes {count(plan.deletions, 'file')}, a large part of the workspace.")
-    return beside_lines(preview, target, call) if agreed("Go ahead?", console) else None
+    told = beside_lines(preview, target, call)
+    offer = None if large else git_offer(preview, target)
+    if offer is None:
+        return Agreed(told=told) if agreed("Go ahead?", console) else None
+    answer = console.ask(f"[y]es files only / [g]it too ({offer}) / [N]o ").lower()
+    if answer in {"y", "yes", "g", "git"}:
+        return Agreed(told=() if answer[0] == "g" else told, git=answer[0] == "g")
+    console.warn("nothing was changed")
+    return None
 
 
 def many_agreed(plan: RestorePlan, call: Call, console: Console) -> bool:
@@ -254,13 +270,16 @@ def restore(
     if plan.empty and not preview.folder_made:  # the workspace may come to stand elsewhere all the same
         report = workspace.apply(plan) if plan.whole else preview.replace(dry_run=False)
         return _planned(report, target, call, console, workspace=workspace)
-    told = consented(preview, call, console, workspace=workspace, target=target, above=above)
-    if told is None:
+    consent = consented(preview, call, console, workspace=workspace, target=target, above=above)
+    if consent is None:
         return DECLINED
+    if consent.git:
+        call = call.replace(options={**call.options, "git": ()})
+        plan = _plan(target, call, workspace)
     with telling_what_is_left(console, workspace), ProgressLine(console, "restoring"):
         report = workspace.apply(plan)
     if not console.answer(call.verb.name, report):
-        _tell(report, target, call, console, told=told, workspace=workspace)
+        _tell(report, target, call, console, told=consent.told, workspace=workspace)
     return 0 if report.complete else OMISSIONS
 
 

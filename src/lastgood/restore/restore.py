@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 # --- What refuses a plan, because the workspace is not as it was planned for ---
 
 _SHOWN = 5
+# Of what a restore is of, its guard names so many characters and paths.
+_WORDS, _PATHS = 60, 3
 
 
 def refuse_changed(steps: Sequence[Step], snapshot: WorkspaceSnapshot, *, hint: str) -> None:
@@ -482,6 +484,14 @@ def _scan_and_apply(restoring: RestoreTransaction, plan: RestorePlan, target: Ch
         return _carry_out(restoring, plan, snapshot, target=target)
 
 
+def restored_words(target: Checkpoint, paths: Sequence[bytes]) -> str:
+    """Return what a restore is of, as its guard tells it: by name or message, and of which paths."""
+    said = (target.name or target.message.strip().partition("\n")[0].strip())[:_WORDS]
+    shown = [to_text(path) for path in paths[:_PATHS]] + (["..."] if len(paths) > _PATHS else [])
+    limited = f" ({', '.join(shown)})" if paths else ""
+    return printable((f'"{said}"' if said else target.short_id) + limited)
+
+
 def _carry_out(
     restoring: RestoreTransaction, plan: RestorePlan, snapshot: WorkspaceSnapshot, *, target: Checkpoint
 ) -> RestoreReport:
@@ -489,7 +499,7 @@ def _carry_out(
     report = RestoreReport(planned=plan, target=target.id, outcomes=planned_outcomes(plan))
     if not plan.empty:
         parts.refuse(context, plan.parts)
-        before = f"restoring {target.short_id}"
+        before = f"restoring {restored_words(target, plan.paths)}"
         changed = apply_plan(PlanExecution(restoring=restoring, plan=plan, snapshot=snapshot, before=before))
         assert changed.operation is not None
         report = report.replace(
