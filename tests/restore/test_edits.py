@@ -16,7 +16,7 @@ import pytest
 from lastgood import renames
 from lastgood.model.operation import Outcome, Step
 from lastgood.restore.site import discard
-from tools.forest import TOKEN, Field, Names, Node, folder, read_in
+from tools.forest import TOKEN, Field, Names, Node, folder, read_in, stamps
 from tools.values import not_none
 
 if TYPE_CHECKING:
@@ -355,6 +355,34 @@ def edited(apart: Field, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Outcom
 
 
 WHOLE: Names = {b"in it": EDIT, b"sub": folder({b"empty": folder({}, 0o700), b"x": EDIT}, 0o700)}
+
+
+def test_what_is_kept_on_another_disk_has_its_permissions(apart: Field) -> None:
+    apart.lay({b"a": A})
+    steps = apart.plan({b"a": B})
+
+    def act() -> None:
+        makes_directory(apart, b"a")()
+        os.chmod(apart.at(b"a/in it"), 0o666)
+
+    window = Window(exchanging=True)
+    window.before(b"a", act, replaces(apart, b"a", NEWER))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(renames, "_renames", [window])
+        (outcome,) = apart.apply(steps)
+    assert read_in(not_none(outcome.kept)) == {b"in it": (0o666, EDIT[1])}
+
+
+def test_what_was_edited_before_it_would_go_is_never_missed(field: Field, window: Window) -> None:
+    """T12b: whoever reads it finds it all the time."""
+    field.lay({b"a": A, b"b": B})
+    steps, scanned = field.plan({b"b": B}), stamps(field.root)
+    writes(field, b"a", EDIT)()
+    missed: list[bytes] = []
+    window.before(b"a", lambda: missed.append(b"a"))
+    outcomes = field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=scanned)
+    assert results(outcomes) == {b"a": ("failed", "changed")}
+    assert missed == []
 
 
 def test_nothing_is_deleted_before_the_names_of_its_copy_are_on_the_other_disk(

@@ -231,6 +231,19 @@ def test_progress_that_nobody_ever_spoke_of_comes_back_as_such(workspace: Worksp
     assert workspace.progress() == before
 
 
+def test_the_progress_of_a_session_that_ended_stays_as_it_ended(workspace: Workspace) -> None:
+    """P6: what comes back is the workspace's own from now on."""
+    with workspace.session(goal="go") as session:
+        workspace.progress_set(step=1)
+        middle = workspace.save("in the middle").checkpoint.id
+        workspace.progress_set(step=2)
+
+    workspace.restore(middle, only=["progress"])
+
+    assert step_of(workspace) == 1
+    assert workspace.get_session(session.id).progress.position.step == 2
+
+
 def test_state_files_come_back_with_the_progress(project: Path, store: Path) -> None:
     """P2: although no other file does; one that came since and is ignored stays (T4)."""
     capture = lastgood.Settings().capture.replace(state_files=("state/*.json",), include=("state/*.json",))

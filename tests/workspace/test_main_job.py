@@ -311,6 +311,21 @@ def test_rewind_without_turns_counts_only_checkpoints_whose_files_differ(
         workspace.rewind_target(3)
 
 
+def test_permissions_alone_come_back_at_any_depth(workspace: Workspace, project: Path) -> None:
+    """T1: git's trees are the same then."""
+    deep = project / "a" / "b" / "file"
+    deep.parent.mkdir(parents=True)
+    deep.write_text("as it is")
+    deep.chmod(0o600)
+    first = workspace.save("closed").checkpoint
+    deep.chmod(0o640)
+    workspace.save("open")
+
+    workspace.restore(first.id)
+
+    assert deep.stat().st_mode & 0o777 == 0o600
+
+
 def test_rewind_counts_a_state_of_which_the_modes_alone_differ(workspace: Workspace, project: Path) -> None:
     """T15."""
     (project / "file").write_text("same")

@@ -72,6 +72,22 @@ def test_bytes_are_freed_a_day_after_a_deletion_and_not_before(project: Path, st
         assert workspace.verify(deep=True).ok
 
 
+def test_the_catalogue_gives_back_the_room_of_what_was_deleted(project: Path, store: Path) -> None:
+    """K3."""
+    clock = FakeClock(start=10 * 365 * DAY)
+    with lastgood.open(project, store=store, maintenance="off", clock=clock) as workspace:
+        for number in range(60):
+            noise = os.urandom(10_000).hex()
+            workspace.save(str(number), allow_empty=True, metadata={"noise": noise})
+        workspace.prune(keep=1)
+        clock.advance(1.1 * 24 * 3600)
+
+        said = workspace.maintain()
+
+        assert any("of the catalogue given back" in line for line in said), said
+        assert (store / "catalogue.sqlite3").stat().st_size < 500_000
+
+
 def test_what_was_freed_is_stored_again_when_it_comes_back(project: Path, store: Path) -> None:
     """Invariant 4: a scan cache from before the sweep proves no object."""
     clock = FakeClock(start=10 * 365 * DAY)

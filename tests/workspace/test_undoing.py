@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from pathlib import Path
 
@@ -349,3 +351,39 @@ def test_an_undo_leads_back_to_where_the_workspace_stood_not_to_the_newest(
     workspace.undo()
 
     assert (workspace.get("@").id, file.read_text()) == (ids[0], "one")
+
+
+def test_where_nothing_can_be_undone_the_way_on_is_named(workspace: Workspace) -> None:
+    with pytest.raises(NotFound) as undone:
+        workspace.undo()
+    with pytest.raises(NotFound) as redone:
+        workspace.redo()
+    assert "lastgood restore @" in not_none(undone.value.hint)
+    assert not_none(redone.value.hint).endswith("lastgood undo --list")
+
+
+def test_a_directory_that_was_made_goes_although_its_permissions_were_refused(
+    workspace: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T8: what took effect of a step that failed is taken back, too."""
+    (project / "made").mkdir(mode=0o750)
+    first = workspace.save("one").checkpoint
+    (project / "made").rmdir()
+    workspace.save("two")
+
+    fchmod = os.fchmod
+
+    def refused(descriptor: int, mode: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}") == str(project / "made"):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        fchmod(descriptor, mode)
+
+    monkeypatch.setattr(os, "fchmod", refused)
+    report = workspace.restore(first.id)
+    monkeypatch.undo()
+    assert [one.result for one in report.outcomes] == ["failed"]
+    assert (project / "made").is_dir()
+
+    workspace.undo()
+
+    assert not (project / "made").exists()
