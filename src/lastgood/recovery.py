@@ -12,6 +12,7 @@ from lastgood.ids import short
 from lastgood.lease import (
     current_session,
     current_work,
+    is_callers,
     is_unattended,
     last_sign,
     left_elsewhere,
@@ -695,7 +696,7 @@ def _other(context: Context) -> Session | None:
     current = current_session(context)
     if current is None or current.id == context.session or state_of(context, current) != "active":
         return None
-    return current
+    return None if is_callers(context, current) else current
 
 
 def _unknown(context: Context, run: SessionReport | None) -> tuple[Effect, ...]:

@@ -241,6 +241,33 @@ def test_beside_an_owner_that_is_proven_to_live_nothing_is_recovered(lastgood: C
         agent.kill()
 
 
+def test_a_session_of_the_very_shell_keeps_nobody_from_recovering_a_checkpoint(lastgood: Command) -> None:
+    """P7, P7a."""
+    lastgood("progress", "set", "--phase", "Construction", "--step", "1/3")
+    saved = lastgood.save()
+    lastgood("progress", "set", "--phase", "Construction", "--step", "2/3")
+    lastgood("session", "start", "-q")
+    for task in "T1", "T2":  # by which the owner is found: whoever runs these tests
+        lastgood("task", "start", task)
+        lastgood("task", "skip", task)
+    said = lastgood("recover", saved).out
+    assert said.startswith(f"Recovering from checkpoint {saved[:13]} (")
+    assert "Resuming Construction phase, step 1/3.\n" in said
+    assert said.endswith("Ready to continue.\n")
+    assert "step 1/3" in lastgood("progress", "show").out
+
+
+def test_beside_a_session_of_an_unknown_owner_nothing_is_said_to_be_nothing(
+    lastgood: Command, shell: Shell
+) -> None:
+    """P7a."""
+    saved = lastgood.save()
+    shell(f"{START}; kill -9 $$")
+    said = lastgood("recover", saved)
+    assert "nothing to recover" not in said.out
+    assert "(prices) did not finish: lastgood recover sess_" in said.err
+
+
 def test_on_a_terminal_a_person_is_asked_about_it(lastgood: Command, shell: Shell) -> None:
     """P7a."""
     shell(f"{START}; echo broken > prices; kill -9 $$")

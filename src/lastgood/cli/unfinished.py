@@ -133,7 +133,8 @@ def tell_living(report: RecoverReport, living: Session, call: Call, console: Con
     if report.operation is not None:
         console.note(f"take the reloading back with: {call.command('undo')}")
     tell_waiting(report, call, console)
-    console.sentence("There is nothing to recover.")
+    if not report.waiting:
+        console.sentence("There is nothing to recover.")
     console.note(f"see what it does: {call.command('status')}")
 
 
