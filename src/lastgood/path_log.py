@@ -1,4 +1,4 @@
-"""log: the checkpoints at which a path changed."""
+"""log: the checkpoints at which a path changed, and the paths that changed at checkpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lastgood import diff
 from lastgood.catalogue import Query
 from lastgood.errors import Damaged, NotFound
 from lastgood.model.report import LogReport, PathChange
-from lastgood.model.tree import DIRECTORY, Entry, TreeId
+from lastgood.model.tree import DIRECTORY, Entry, TreeId, compare
 from lastgood.paths import Covering, join, printable, to_text
 from lastgood.suggestions import nearest_path
 
@@ -247,3 +247,32 @@ def _status(then: Entry | None, now: Entry | None) -> DiffStatus:
 
 def _sum(files: Sequence[FileDiff], name: str) -> int:
     return sum(getattr(one, name) for one in files)
+
+
+def changed_paths(
+    context: Context, view: View, checkpoints: Sequence[Checkpoint]
+) -> dict[str, tuple[bytes, ...]]:
+    """Return which paths differ at each of some checkpoints, newest first, from the one before it, by id.
+
+    Where that one is gone, it is the next of those given. What cannot be read tells of no path.
+    """
+    by_id = {one.id: one for one in checkpoints}
+    found: dict[str, tuple[bytes, ...]] = {}
+    with context.locks.share_store(wait=context.wait):
+        for place, one in enumerate(checkpoints):
+            before = None
+            if one.manifest.previous is not None:
+                before = by_id.get(one.manifest.previous) or context.catalogue.get(one.manifest.previous)
+                before = before or next(iter(checkpoints[place + 1 : place + 2]), None)
+            found[one.id] = _changed(view, before, one)
+    return found
+
+
+def _changed(view: View, before: Checkpoint | None, after: Checkpoint) -> tuple[bytes, ...]:
+    if before is not None and before.manifest.root == after.manifest.root:
+        return ()
+    try:
+        changes = compare(None if before is None else view.tree(before), view.tree(after), gaps=after.gaps)
+        return tuple(one.path for one in changes)
+    except Damaged:
+        return ()

@@ -105,6 +105,9 @@ def verbs_of(workspace: AsyncWorkspace, *, project: Path, export: Path) -> Calls
         await workspace.preview(plan)
         await workspace.apply(plan)
 
+    async def changed_paths() -> None:
+        await workspace.changed_paths(await workspace.list())
+
     return {
         "save": lambda: workspace.save("one", name="good", messages=[{"role": "user", "content": "hi"}]),
         "session": session,
@@ -116,6 +119,7 @@ def verbs_of(workspace: AsyncWorkspace, *, project: Path, export: Path) -> Calls
         "entries": lambda: workspace.entries("good"),
         "read": lambda: workspace.read("good", "a.txt"),
         "log": lambda: workspace.log("a.txt"),
+        "changed_paths": changed_paths,
         "conversation": lambda: workspace.conversation("good"),
         "transcript": lambda: workspace.transcript("good"),
         "diff": workspace.diff,

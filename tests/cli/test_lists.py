@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lastgood.cli.wording import table
+from lastgood.cli.wording import shortened, table, width
 from tools.command import COMMAND, Command
 from tools.terminal import Terminal
 
@@ -155,3 +155,17 @@ def test_a_restore_keeps_the_state_before_a_run_in_the_list(kept: Command) -> No
     shown = kept("list").out
     trees = {one["tree"] for one in everything if one["short_id"] in shown}
     assert trees == {one["tree"] for one in everything}
+
+
+@pytest.mark.parametrize("character", ["e\u0301", "\u0e01\u0e34", "\u5bbd", "x", "\u2764\ufe0f"])
+def test_a_text_is_cut_to_the_columns_that_it_takes(character: str) -> None:
+    for limit in range(1, 30):
+        assert width(shortened(character * 20, limit)) <= limit
+        assert width(shortened(character * 20, limit)) >= min(limit - 1, width(character * 20))
+    assert width(character) in {1, 2}
+    assert shortened(character, 2) == character
+
+
+def test_a_text_of_a_million_characters_is_cut_at_once() -> None:
+    """By what it looks at: as many as fit."""
+    assert shortened("\u5bbd" * 1_000_000, 9) == "\u5bbd" * 4 + "…"

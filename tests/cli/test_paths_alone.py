@@ -97,10 +97,36 @@ def test_a_list_of_words_is_limited_to_those_that_fit(kept: Command) -> None:
     assert [one["name"] for one in kept("list", "-n", "1", "first", "--json").json["checkpoints"]] == ["one"]
 
 
-def test_words_that_nothing_bears_are_answered_with_the_log(kept: Command) -> None:
-    said = kept("list", "a.txt").err
-    assert "no name or message has 'a.txt'" in said
-    assert "by file: lastgood log a.txt" in said
+def test_words_find_what_changed_under_such_a_path(kept: Command) -> None:
+    """S20: and the row says which path it was."""
+    for words, found in (
+        (("NEW.txt",), ["two"]),
+        (("b.py",), ["one"]),
+        (("*.py",), ["one"]),
+        (("first", "src/"), ["one"]),
+        (("a.txt",), ["two", "one"]),
+    ):
+        assert [one["name"] for one in kept("list", "--json", *words).json["checkpoints"]] == found, words
+    assert "src/b.py" in kept("list", "src").out
+    assert "Found by" not in kept("list", "first").out
+
+
+def test_words_find_a_task_an_id_a_kind_and_a_date(kept: Command) -> None:
+    """S20: whatever a list tells."""
+    made = kept.save("plain", "--task", "wallet-7", "--allow-empty")
+    for word in ("wallet", made[5:11], made[:11], "plain"):
+        assert [one["id"] for one in kept("list", "--json", word).json["checkpoints"]] == [made], word
+    for word in ("manual", kept("show", "@", "--json").json["checkpoint"]["created_at"][:4]):
+        assert len(kept("list", "--json", word).json["checkpoints"]) == 3
+
+
+def test_where_words_find_nothing_it_is_said_what_was_searched(kept: Command) -> None:
+    done = kept("list", "no such", "thing")
+    assert done.out == ""
+    assert "no checkpoint has 'no such thing'" in done.err
+    assert "searched: names, messages, tasks, kinds, dates, ids, and the paths that changed" in done.err
+    assert "all of them: lastgood list" in done.err
+    assert "no checkpoint that fits the rest has 'thing'" in kept("list", "thing", "--good").err
 
 
 @pytest.mark.parametrize(

@@ -316,3 +316,92 @@ def test_how_to_leave_is_told_however_narrow_it_is(three: Command, columns: int)
         terminal.until("Enter looks, Esc leaves")
         terminal.type(ESCAPE)
         terminal.until("nothing was changed")
+
+
+# --- By file (Tab) ---
+
+
+@pytest.fixture
+def files(three: Command) -> Command:
+    """Return the command in the same project, of which one checkpoint has another file that changed."""
+    (three.project / "src").mkdir()
+    (three.project / "src" / "prices.py").write_text("1\n", encoding="utf-8")
+    three("save", "no word of it")
+    (three.project / "src" / "prices.py").unlink()
+    three("save", "without")
+    (three.project / "a.txt").write_text("4\n", encoding="utf-8")
+    three("save", "the last")
+    return three
+
+
+def test_tab_filters_by_file_and_back_by_words(files: Command) -> None:
+    """S20: by what changed there, a deletion too, whatever the checkpoint is called."""
+    with shown(files, "restore") as terminal:
+        terminal.until("Tab: by file")
+        terminal.type("PRIC")
+        terminal.until("nothing fits; Tab looks for files")
+        terminal.type("\t")
+        terminal.until("1 of 2")
+        assert ["src/prices.py" in line for line in terminal.shown[1:3]] == [True, True]
+        assert "without" in terminal.shown[1]
+        terminal.until("Tab: by words")
+        terminal.type("q")
+        terminal.until("no path that changed has that")
+        terminal.type("\t\x15")
+        terminal.until("1 of 6")
+        terminal.type("\tprices" + DOWN + ENTER)
+        terminal.until("Go ahead?")
+        assert any("src/prices.py" in line for line in terminal.shown)
+
+
+@pytest.mark.parametrize(("columns", "told"), [(80, "typing filters (Tab: by file)"), (40, "Tab: by file")])
+def test_what_tab_does_is_told(files: Command, columns: int, told: str) -> None:
+    with shown(files, "restore", columns=columns) as terminal:
+        terminal.until(told)
+        terminal.type("\t")
+        terminal.until("Tab: by words")
+        terminal.type(ESCAPE)
+
+
+def test_a_run_is_one_row_there_too(three: Command) -> None:
+    """S21: what it saved besides is found by its name."""
+    three("run", "--", "sh", "-c", "echo run > a.txt")
+    with shown(three, "restore") as terminal:
+        terminal.until("1 of 5")
+        (line,) = [line for line in terminal.shown if line.startswith("> ")]
+        assert "after: sh" in line
+        terminal.type("session end")
+        terminal.until("1 of 1")
+        terminal.type(ENTER)
+        terminal.until("Go ahead?")
+
+
+HOSTILE = {
+    "escapes": "\x1b[2J\x1b[31m\x9b1m red",
+    "right to left": "\u202eexe.txt \u05e9\u05dc\u05d5\u05dd",
+    "long": "x" * 200,
+    "combining": "e\u0301" * 60 + "\u0e01\u0e49" * 20,
+    "wide": "\u5bbd" * 120,
+    "joined": "\U0001f468\u200d\U0001f469\ufe0f " * 20,
+}
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_hostile_names_of_checkpoints_and_files_stay_in_their_row(three: Command, columns: int) -> None:
+    for title, name in HOSTILE.items():
+        os.makedirs(three.project / title, exist_ok=True)
+        (three.project / title / name[:50].replace("/", "")).touch()
+        three("save", f"{title}: {name}")
+    with shown(three, "restore", columns=columns) as terminal:
+        for keys in ("", "\t."):
+            terminal.type(keys)
+            terminal.until(f"of {len(HOSTILE) + 3}" if not keys else "1 of 5")
+        terminal.type("\x15escapes/")
+        terminal.until("1 of 1")
+        assert not any(sign in terminal.written for sign in (b"\x1b[31m", b"\xc2\x9b", "\u202e".encode()))
+        terminal.type("\x15")
+        terminal.until(f"of {len(HOSTILE) + 3}")
+        rows = terminal.shown[1:-2]
+        assert len(rows) == len(HOSTILE) + 3, "a row was broken, or wiped out"
+        terminal.type(ESCAPE)
+        assert terminal.end() == 130

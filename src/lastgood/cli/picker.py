@@ -13,19 +13,23 @@ import termios
 import time
 from codecs import getincrementaldecoder
 
-from lastgood.cli.wording import brief_moment, count, moment, padded, shortened, title
+from lastgood.cli.folding import folded
+from lastgood.cli.searching import few_paths, paths_with, says
+from lastgood.cli.wording import brief_moment, count, padded, shortened, title
+from lastgood.cli.wording import width as columns_of
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import FrameType, TracebackType
     from typing import Self
 
     from lastgood.model.checkpoint import Checkpoint
 
-    # Returns so many of the newest checkpoints.
+    # Returns so many of the newest checkpoints; which paths changed at each.
     Load = Callable[[int], Sequence[Checkpoint]]
+    Changed = Callable[[Sequence[Checkpoint]], Mapping[str, Sequence[bytes]]]
 
 _IN, _OUT = 0, 2
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -38,10 +42,12 @@ _ESCAPE_WAIT = 0.05
 # How often is looked whether the window has another size, in seconds.
 _SIZE_WAIT = 0.2
 _MADE, _CHANGES, _NARROW = 12, 16, 60
-# The longest that fits is shown.
+# The longest that fits is shown; Tab changes what typing filters by.
 _HELP = (
-    "arrows move, typing filters, Enter shows what would happen, Esc leaves",
-    "arrows move, Enter looks, Esc leaves",
+    "arrows move, typing filters (Tab: by {}), Enter shows what would happen, Esc leaves",
+    "arrows move, typing filters (Tab: by {}), Enter shows the plan, Esc leaves",
+    "arrows move, Tab: by {}, Enter looks, Esc leaves",
+    "Tab: by {}, Enter looks, Esc leaves",
     "Enter looks, Esc leaves",
     "Esc leaves",
 )
@@ -58,9 +64,11 @@ _KEYS = {
     b"[F": "last",
     b"OF": "last",
     b"[4~": "last",
+    b"[Z": "other",
     b"": "leave",
 }
 _CONTROLS = {
+    b"\t": "other",
     b"\r": "take",
     b"\n": "take",
     b"\x7f": "erase",
@@ -76,13 +84,17 @@ _CONTROLS = {
 }
 
 
-def pick(load: Load, *, question: str, colour: bool, at: str | None = None) -> Checkpoint | None:
+def pick(
+    load: Load, changed: Changed, *, question: str, colour: bool, at: str | None = None
+) -> Checkpoint | None:
     """Return the checkpoint that a person chose, None if they left; the cursor begins at an id."""
-    picking = Picking(load, at=at)
+    picking = Picking(load, changed, at=at)
     with Screen() as screen:
         while True:
             rows, columns = screen.size()
             screen.draw(picking.lines(question, columns=columns, rows=rows, colour=colour))
+            if picking.reads():
+                continue
             key = screen.key()
             if key == "take" and picking.chosen is not None:
                 return picking.chosen
@@ -98,17 +110,31 @@ def pick(load: Load, *, question: str, colour: bool, at: str | None = None) -> C
 class Picking:
     """What is listed, what was typed, and where the cursor is."""
 
-    def __init__(self, load: Load, *, at: str | None) -> None:
+    def __init__(self, load: Load, changed: Changed, *, at: str | None) -> None:
         self._load = load
+        self._changed = changed
         self._wanted = _PAGE
         self._known: Sequence[Checkpoint] = ()
         self._fitting: list[Checkpoint] = []
+        self._folded = 0
         self._cursor = 0
         self._top = 0
+        # What changed where, once somebody wants to filter by that.
+        self._paths: Mapping[str, Sequence[bytes]] | None = None
+        self._by_file = False
         self.typed: str = ""
-        self._fill(_PAGE)
         self._at = at
-        self._cursor = next((number for number, one in enumerate(self._fitting) if one.id == at), 0)
+        self._fill(_PAGE)
+        self._cursor = next((number for number, one in enumerate(self._fitting) if one.id == self._at), 0)
+
+    def reads(self) -> bool:
+        """Read which paths changed where, if that is wanted and not known; tell whether it was done."""
+        if not self._by_file or self._paths is not None:
+            return False
+        self._fill(_ALL)
+        self._paths = self._changed(self._known)
+        self._type(self.typed)
+        return True
 
     @property
     def chosen(self) -> Checkpoint | None:
@@ -120,6 +146,9 @@ class Picking:
         moves = {"up": -1, "down": 1, "page-up": -page, "page-down": page, "first": -_ALL, "last": _ALL}
         if key in moves:
             self._move(moves[key])
+        elif key == "other":
+            self._by_file = not self._by_file
+            self._type(self.typed)
         elif key == "erase":
             self._type(self.typed[:-1])
         elif key == "erase-word":
@@ -136,24 +165,34 @@ class Picking:
         shown = self._fitting[self._top : self._top + room]
         now = time.time_ns()
         width = max(8, columns - 1)
-        lines = [shortened(f"{question} {printable(self.typed).strip()}", width)]
+        asked = f"{question.removesuffix(':')}, by file:" if self._by_file else question
+        lines = [shortened(f"{asked} {printable(self.typed).strip()}", width)]
         for number, one in enumerate(shown, self._top):
             mark = ">" if number == self._cursor else "@" if one.id == self._at else " "
-            text = shortened(f"{mark} {_row(one, now, width - 2)}", width)
+            text = shortened(f"{mark} {_row(one, now, width - 2, beside=self._beside(one))}", width)
             chosen = colour and number == self._cursor
             lines.append(f"\x1b[7m{text}\x1b[0m" if chosen else text)
         if not shown:
-            lines.append(shortened("  nothing fits; by file: lastgood log PATH", width))
+            lines.append(shortened(self._nothing(), width))
         lines += [""] * (room + 1 - len(lines))
         lines.append(shortened(self._position(), width))
-        lines.append(shortened(next((one for one in _HELP if len(one) <= width), _HELP[-1]), width))
+        helps = [one.format("words" if self._by_file else "file") for one in _HELP]
+        lines.append(shortened(next((one for one in helps if len(one) <= width), helps[-1]), width))
         return lines[: max(1, rows)]
 
+    def _nothing(self) -> str:
+        if self._by_file:
+            return "  no path that changed has that; Tab filters by words"
+        return "  nothing fits; Tab looks for files that changed"
+
     def _position(self) -> str:
+        if self._by_file and self._paths is None:
+            return "reading which files changed ..."
         if not self._fitting:
             return ""
         more = "" if self._is_all else "+"
-        return f"{self._cursor + 1:,} of {len(self._fitting):,}{more}"
+        also = f" ({self._folded:,} with the same files are left out)" if self._folded else ""
+        return f"{self._cursor + 1:,} of {len(self._fitting):,}{more}{also}"
 
     @property
     def _is_all(self) -> bool:
@@ -174,28 +213,46 @@ class Picking:
             found = self._load(wanted)
             self._wanted = wanted if len(found) >= wanted else _ALL
             self._known = [one for one in found if one.kind != "guard" or one.name]
+        fitting = [one for one in self._known if self._fits(one)]
+        standing = folded(fitting)
+        self._at = standing.get(self._at or "", self._at)
+        self._fitting = [one for one in fitting if one.id not in standing]
+        self._folded = len(standing)
+
+    def _fits(self, checkpoint: Checkpoint) -> bool:
+        """Tell whether every word that was typed is in what a checkpoint says, or in one path of it."""
         words = self.typed.lower().split()
-        self._fitting = [one for one in self._known if not words or _fits(one, words)]
+        if not self._by_file:
+            return all(says(checkpoint, word) for word in words)
+        return not words or self._paths is None or bool(self._those(checkpoint))
+
+    def _those(self, checkpoint: Checkpoint) -> Sequence[bytes]:
+        """Return the paths that changed at a checkpoint and have every word that was typed."""
+        paths = () if self._paths is None else self._paths.get(checkpoint.id, ())
+        for word in self.typed.lower().split():
+            paths = paths_with(paths, word)
+        return paths
+
+    def _beside(self, checkpoint: Checkpoint) -> str:
+        """Return what a row says of the files: which of them was asked for, else how many changed."""
+        those = self._those(checkpoint) if self._by_file and self.typed.strip() else ()
+        if those:
+            return few_paths(those)
+        changes = checkpoint.manifest.changes
+        return count(changes.added + changes.modified + changes.deleted, "file") + " changed"
 
 
-def _fits(checkpoint: Checkpoint, words: Sequence[str]) -> bool:
-    """Tell whether every word is part of what a checkpoint says, or begins its id."""
-    made = moment(checkpoint.manifest.created_at)
-    text = f"{checkpoint.name or ''} {checkpoint.message} {checkpoint.kind} {made}".lower()
-    ids = (checkpoint.id, checkpoint.id.removeprefix("ckpt_"))
-    return all(word in text or (len(word) > 3 and any(id.startswith(word) for id in ids)) for word in words)
-
-
-def _row(checkpoint: Checkpoint, now: int, width: int) -> str:
-    """Return when a checkpoint was made, what it is called, and how many files it changed."""
-    changes = checkpoint.manifest.changes
-    changed = count(changes.added + changes.modified + changes.deleted, "file") + " changed"
+def _row(checkpoint: Checkpoint, now: int, width: int, *, beside: str) -> str:
+    """Return when a checkpoint was made, what it is called, and what is said of its files."""
     made = padded(brief_moment(checkpoint.manifest.created_at, now=now), _MADE)
     if width < _NARROW:
         return f"{made} {title(checkpoint)}"
-    room = width - _MADE - _CHANGES - len(checkpoint.short_id) - 6
+    most = (width - _MADE - len(checkpoint.short_id) - 6) // 2
+    beside = shortened(beside, most)
+    beside = " " * max(0, _CHANGES - columns_of(beside)) + beside
+    room = width - _MADE - columns_of(beside) - len(checkpoint.short_id) - 6
     label = padded(shortened(title(checkpoint), room), room)
-    return f"{made}  {label}  {changed:>{_CHANGES}}  {checkpoint.short_id}"
+    return f"{made}  {label}  {beside}  {checkpoint.short_id}"
 
 
 class Screen:

@@ -125,7 +125,8 @@ FILES: tuple[Verb, ...] = (
         name="list",
         says="list checkpoints, newest first",
         about=(
-            "With words, only those that have all of them in their name or message, in whatever case.\n"
+            "With words, only those that have all of them, in whatever case, in their name, message,\n"
+            "task, kind, date or id, or in a path that changed there (`list price`, `list '*.py'`).\n"
             "What a run saves where it begins and ends has a row only if its files are not those of\n"
             "another row; --all, --kind, --session and --name leave out nothing, nor does --json.\n"
             "In a pipe nothing is cut, and a row is one line."

@@ -182,18 +182,30 @@ def width(text: str) -> int:
         text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     if text.isascii():
         return len(text)
-    from unicodedata import combining, east_asian_width
+    return sum(map(_columns, text))
 
-    return sum(0 if combining(ch) else 2 if east_asian_width(ch) in "WF" else 1 for ch in text)
+
+def _columns(character: str) -> int:
+    if character.isascii():
+        return 1
+    from unicodedata import category, east_asian_width
+
+    if category(character) in {"Mn", "Me"}:
+        return 0
+    return 2 if east_asian_width(character) in "WF" else 1
 
 
 def shortened(text: str, limit: int) -> str:
     """Return a text cut to a number of columns, the cut shown."""
-    if width(text) <= limit:
+    if (len(text) <= limit or "\x1b" in text) and width(text) <= limit:
         return text
-    while text and width(text) > limit - 1:
-        text = text[:-1]
-    return text + "…"
+    used = kept = 0
+    for place, character in enumerate(text, 1):
+        used += _columns(character)
+        kept = place if used < limit else kept
+        if used > limit:
+            return text[:kept] + "…"
+    return text
 
 
 def padded(text: str, columns: int) -> str:

@@ -317,6 +317,15 @@ class OpenWorkspace:
         wanted = inside(path, self._context.root)
         return path_log(self._context, self._view, wanted, limit=limit, guards=guards)
 
+    def changed_paths(self, checkpoints: Sequence[Checkpoint]) -> dict[str, tuple[bytes, ...]]:
+        """Return which paths changed at some checkpoints since the one before each, by id.
+
+        They are given newest first, as `list` returns them. One that cannot be read tells of no path.
+        """
+        from lastgood.path_log import changed_paths
+
+        return changed_paths(self._context, self._view, checkpoints)
+
     def conversation(self, ref: Ref, *, redacted: bool = False) -> tuple[dict[str, object], ...]:
         """Return the messages that a checkpoint holds, exactly, or without known secrets.
 

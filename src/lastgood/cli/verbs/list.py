@@ -6,9 +6,9 @@ import time
 
 from lastgood.cli import opening
 from lastgood.cli.folding import folded
-from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import open_group
+from lastgood.cli.searching import SEARCHED, few_paths, searched
 from lastgood.cli.wording import count, place_cell, table, title
 from lastgood.errors import NotFound
 from lastgood.paths import printable
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
+    from lastgood.cli.searching import Paths
     from lastgood.literals import Kind
     from lastgood.model.checkpoint import Checkpoint
 
-_HEADER = ("ID", "Name", "Date", "Kind", "Phase / Step", "Files", "Gaps", "Good")
-_ID, _NAME, _KIND, _PLACE, _GOODNESS = 0, 1, 3, 4, 7
-# These go when they say nothing: phase, gaps, good.
-_OPTIONAL = (_PLACE, 6, _GOODNESS)
+_HEADER = ("ID", "Name", "Date", "Kind", "Phase / Step", "Files", "Gaps", "Good", "Found by")
+_ID, _NAME, _KIND, _PLACE, _GOODNESS, _PATH = 0, 1, 3, 4, 7, 8
+# These go when they say nothing: phase, gaps, good, the path by which a word was found.
+_OPTIONAL = (_PLACE, 6, _GOODNESS, _PATH)
 # On a narrow one these go before the name does: files, kind, phase, gaps.
 _EXPENDABLE = (5, _KIND, 6, _PLACE)
 # Who asks for one of these is shown all that fits.
@@ -48,13 +49,13 @@ def list_verb(call: Call, console: Console) -> int:
         if console.json:
             from lastgood.documents import list_document
 
-            console.document(list_document(_found(call, workspace, limit=limit), at=at))
+            console.document(list_document(_found(call, workspace, limit=limit)[0], at=at))
             return 0
-        checkpoints, standing = _rows(call, workspace, limit=limit)
+        checkpoints, standing, paths = _rows(call, workspace, limit=limit)
         nothing = "" if checkpoints else _nothing(call, workspace)
     if checkpoints:
         at = standing.get(at or "", at)
-        console.page(lines(checkpoints, console, at=at, everywhere=everywhere))
+        console.page(lines(checkpoints, console, at=at, everywhere=everywhere, paths=paths))
         _tell_damage(checkpoints, console, call)
         _tell_folded(len(standing), console, call)
     else:
@@ -62,9 +63,11 @@ def list_verb(call: Call, console: Console) -> int:
     return 0
 
 
-def _found(call: Call, workspace: OpenWorkspace, *, limit: int | None) -> tuple[Checkpoint, ...]:
-    """Return the newest checkpoints that fit."""
-    words = [word.lower() for word in (*call.arguments, *call.texts("grep"))]
+def _found(
+    call: Call, workspace: OpenWorkspace, *, limit: int | None
+) -> tuple[tuple[Checkpoint, ...], Paths]:
+    """Return the newest checkpoints that fit, and the paths by which words found them."""
+    words = [*call.arguments, *call.texts("grep")]
     found = workspace.list(
         limit=None if words else limit,
         kind=cast("Kind | None", call.text("kind")),
@@ -76,18 +79,22 @@ def _found(call: Call, workspace: OpenWorkspace, *, limit: int | None) -> tuple[
         guards=call.has("all") or call.text("kind") == "guard",
         brief=True,
     )
-    return tuple(one for one in found if _says(one, words))[:limit]
+    if not words:
+        return found, {}
+    paths = searched(found, words, paths=workspace.changed_paths(found))
+    return tuple(one for one in found if one.id in paths)[:limit], paths
 
 
 def _rows(
     call: Call, workspace: OpenWorkspace, *, limit: int | None
-) -> tuple[Sequence[Checkpoint], Mapping[str, str]]:
-    """Return what a person is shown, and which rows stand for what is left out among it."""
+) -> tuple[Sequence[Checkpoint], Mapping[str, str], Paths]:
+    """Return what a person is shown, which rows stand for what is left out among it, and `_found`'s paths."""
     if any(call.has(option) for option in _WHOLE):
-        return _found(call, workspace, limit=limit), {}
+        found, paths = _found(call, workspace, limit=limit)
+        return found, {}, paths
     wanted = None if limit is None else limit * _FOLDED
     while True:
-        found = _found(call, workspace, limit=wanted)
+        found, paths = _found(call, workspace, limit=wanted)
         standing = folded(found)
         shown = [one for one in found if one.id not in standing]
         # What came before the last one is not known yet.
@@ -95,17 +102,10 @@ def _rows(
             break
         wanted *= 2
     if limit is None or len(shown) <= limit:
-        return shown, standing
+        return shown, standing, paths
     places = {one.id: place for place, one in enumerate(found)}
-    shown = shown[:limit]
-    last = places[shown[-1].id]
-    return shown, {id: by for id, by in standing.items() if places[id] < last}
-
-
-def _says(checkpoint: Checkpoint, words: Sequence[str]) -> bool:
-    """Tell whether a checkpoint's name or message has every word."""
-    said = f"{checkpoint.name or ''}\n{checkpoint.message}".lower()
-    return all(word in said for word in words)
+    last = places[shown[limit - 1].id]
+    return shown[:limit], {id: by for id, by in standing.items() if places[id] < last}, paths
 
 
 def lines(
@@ -115,15 +115,16 @@ def lines(
     at: str | None = None,
     everywhere: bool = False,
     indent: int = 0,
+    paths: Paths | None = None,
 ) -> list[str]:
     """Return checkpoints as a table with its header, to be indented by some columns.
 
-    The one ``at`` which the workspace stands is marked.
+    The one ``at`` which the workspace stands is marked. ``paths`` are those by which one was found.
     """
     room = console.columns()
     rows: list[tuple[str, ...]] = [(*_HEADER, "Workspace") if everywhere else _HEADER]
     for one in checkpoints:
-        row = _row(one, console, at=at)
+        row = _row(one, console, at=at, paths=(paths or {}).get(one.id, ()))
         rows.append((*row, printable(one.manifest.workspace)) if everywhere else row)
 
     def paint(row: int, column: int, cell: str) -> str:
@@ -135,7 +136,7 @@ def lines(
 
     return table(
         rows,
-        flexible=(_PLACE, _NAME),
+        flexible=(_PLACE, _PATH, _NAME),
         limit=room and room - indent,
         optional=_OPTIONAL,
         expendable=_EXPENDABLE,
@@ -143,7 +144,9 @@ def lines(
     )
 
 
-def _row(checkpoint: Checkpoint, console: Console, *, at: str | None) -> tuple[str, ...]:
+def _row(
+    checkpoint: Checkpoint, console: Console, *, at: str | None, paths: Sequence[bytes]
+) -> tuple[str, ...]:
     gaps = str(len(checkpoint.gaps))
     return (
         f"{checkpoint.short_id} @" if checkpoint.id == at else checkpoint.short_id,
@@ -154,6 +157,7 @@ def _row(checkpoint: Checkpoint, console: Console, *, at: str | None) -> tuple[s
         str(checkpoint.manifest.files),
         f"{gaps} (partial)" if checkpoint.partial else gaps,
         "damaged" if checkpoint.damaged else _GOOD[checkpoint.good],
+        few_paths(paths) or "-",
     )
 
 
@@ -173,9 +177,11 @@ def _nothing(call: Call, workspace: OpenWorkspace) -> str:
     narrowing = ("kind", "session", "since", "name", "good", "grep")
     words = [*call.arguments, *call.texts("grep")]
     if words:
+        narrowed = any(call.has(one) for one in narrowing if one != "grep")
+        which = "no checkpoint that fits the rest" if narrowed else "no checkpoint"
         return (
-            f"no name or message has '{printable(' '.join(words))}'"
-            f"\nby file: {call.command(f'log {quoted(words[0])}')}\nall of them: {call.command('list')}"
+            f"{which} has '{printable(' '.join(words))}'"
+            f"\nsearched: {SEARCHED}\nall of them: {call.command('list')}"
         )
     if any(call.has(option) for option in narrowing):
         return f"no checkpoint fits; all of them: {call.command('list')}"

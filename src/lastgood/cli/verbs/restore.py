@@ -75,6 +75,7 @@ def _picked(call: Call, console: Console, workspace: Restores, *, at: str | None
     console.flush()
     chosen = pick(
         lambda wanted: workspace.list(limit=wanted, brief=True),
+        workspace.changed_paths,
         question="Rewind to:" if call.verb.name == "rewind" else "Restore:",
         colour=console.colour,
         at=at,

@@ -1,0 +1,64 @@
+"""What a list of checkpoints finds by words that somebody typed."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from lastgood.cli.wording import moment, path_text
+from lastgood.paths import to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lastgood.model.checkpoint import Checkpoint
+
+    # Which paths changed at which checkpoint, by its id.
+    Paths = Mapping[str, Sequence[bytes]]
+
+# What is searched, as it is told where nothing was found.
+SEARCHED = "names, messages, tasks, kinds, dates, ids, and the paths that changed"
+_LEAST_OF_ID = 4
+_WILD = frozenset("*?[")
+
+
+def says(checkpoint: Checkpoint, word: str) -> bool:
+    """Tell whether a word, in lower case, is part of what a list tells of a checkpoint, or begins its id."""
+    made = moment(checkpoint.manifest.created_at)
+    told = (checkpoint.name or "", checkpoint.message, checkpoint.manifest.task or "", checkpoint.kind, made)
+    if any(word in one.lower() for one in told):
+        return True
+    return len(word) >= _LEAST_OF_ID and (
+        checkpoint.id.startswith(word) or checkpoint.id[5:].startswith(word)
+    )
+
+
+def paths_with(paths: Sequence[bytes], word: str) -> list[bytes]:
+    """Return those paths that a word, in lower case, is a part of, or a pattern of the shell for."""
+    if not _WILD & set(word):
+        return [path for path in paths if word in to_text(path).lower()]
+    return [path for path in paths if _fits(to_text(path).lower(), word)]
+
+
+def _fits(path: str, pattern: str) -> bool:
+    return fnmatchcase(path, pattern) or fnmatchcase(path.rpartition("/")[2], pattern)
+
+
+def searched(
+    checkpoints: Sequence[Checkpoint], words: Sequence[str], *, paths: Paths
+) -> dict[str, list[bytes]]:
+    """Return the ids of those checkpoints that every word fits, each with the paths by which it was found."""
+    wanted = [word.lower() for word in words]
+    found: dict[str, list[bytes]] = {}
+    for one in checkpoints:
+        by_path = {word: paths_with(paths.get(one.id, ()), word) for word in wanted if not says(one, word)}
+        if all(by_path.values()):
+            found[one.id] = sorted({path for those in by_path.values() for path in those})
+    return found
+
+
+def few_paths(paths: Sequence[bytes]) -> str:
+    """Return the first of some paths, and how many more there are."""
+    if not paths:
+        return ""
+    return path_text(paths[0]) + (f" +{len(paths) - 1:,}" if len(paths) > 1 else "")
