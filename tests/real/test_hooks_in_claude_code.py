@@ -45,7 +45,6 @@ def messages(lastgood: Command) -> list[str]:
     return [one["message"] for one in reversed(lastgood("list", "--json").json["checkpoints"])]
 
 
-@pytest.mark.chance("what a real agent program does, and when")
 def test_turns_are_kept_under_their_prompts_and_rewound(lastgood: Command, tmp_path: Path) -> None:
     """T15: files and conversation together."""
     home = tmp_path / "home"

@@ -48,7 +48,7 @@ class Workspace(Restores, Recovers):
 
     - Every day: ``save``, ``list``, ``diff``, ``restore``, ``rewind``, ``undo``, ``redo``, ``status``.
     - What a checkpoint holds: ``get``, ``entries``, ``read``, ``log``, ``conversation``, ``transcript``,
-      ``previous``, ``stands_at``, ``operations``.
+      ``previous``, ``stands_at``, ``changed_paths``, ``operations``.
     - Looking before restoring: ``plan_restore``, ``plan_rewind``, ``preview_rewind``,
       ``rewind_target``, ``preview``, ``apply``.
     - What is good, and kept: ``check``, ``name``, ``pin``, ``unpin``, ``delete``, ``verify``.
