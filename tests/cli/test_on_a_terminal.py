@@ -362,6 +362,11 @@ def test_what_a_session_says_is_broken_between_words_and_its_commands_not_at_all
     )
     kept("session", "end", "--incomplete")
     draft.unlink()
+    (kept.project / "below").mkdir()
+    assert (
+        "-- '../in progress/draft of the plan.md'"
+        in kept("recover", "--review", cwd=kept.project / "below").out
+    )
     lines = seen(kept, "recover", "--review")
     (command,) = (line.strip() for line in lines if line.startswith("  lastgood restore"))
     _, *words = shlex.split(command)
