@@ -169,3 +169,16 @@ def test_a_text_is_cut_to_the_columns_that_it_takes(character: str) -> None:
 def test_a_text_of_a_million_characters_is_cut_at_once() -> None:
     """By what it looks at: as many as fit."""
     assert shortened("\u5bbd" * 1_000_000, 9) == "\u5bbd" * 4 + "…"
+
+
+@pytest.mark.parametrize("words", [("list",), ("list", "--all"), ("log", "a.txt")])
+def test_of_what_a_checkpoint_is_called_enough_is_to_be_read_at_80_columns(
+    kept: Command, words: tuple[str, ...]
+) -> None:
+    """Rather than its kind and how many files it has."""
+    kept("run", "--", "sh", "-c", "echo 1 > a.txt; : and more of the same command")
+    kept("restore", "one", "--yes")
+    shown = seen(kept, *words)
+    (line,) = [line for line in shown if "after: " in line]
+    assert "after: sh -c echo 1 > a.txt; : " in line
+    assert max(map(len, shown)) <= 80

@@ -59,6 +59,28 @@ def test_a_command_that_takes_nothing_away_makes_no_checkpoint(agent: Agent) -> 
     assert agent.told() == [START]
 
 
+def test_before_a_command_that_takes_nothing_away_not_even_the_store_is_opened(agent: Agent) -> None:
+    """What happens most often in a turn costs least."""
+    agent.quietly("PreToolUse", tool_input={"command": "cat file"})
+    agent.quietly("PreToolUse", tool_name="Write", tool_input={"file_path": "x"})
+
+    assert not agent.lastgood.store.exists()
+
+
+def test_a_folder_that_is_no_project_is_told_of_once_and_never_kept(agent: Agent) -> None:
+    """S11: a person who works in the home folder need not read that at each prompt."""
+    agent.lastgood.environment["HOME"] = str(agent.project)
+
+    assert "it is a home folder" in json.loads(agent.tells("SessionStart").stdout)["systemMessage"]
+    agent.turn("write it", "one")
+    agent.quietly("PreToolUse")
+    agent.quietly("SessionEnd")
+
+    assert not agent.lastgood.store.exists()
+    text = json.dumps(payload("PreToolUse") | {"cwd": str(agent.project)})
+    assert "permissionDecision" in json.loads(agent.sends(text, "--block").stdout)["hookSpecificOutput"]
+
+
 def test_a_turn_that_was_interrupted_is_one_all_the_same(agent: Agent) -> None:
     """P6: the host tells nothing of it, until the next begins."""
     agent.quietly("SessionStart")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -595,6 +596,18 @@ def test_what_comes_into_a_directory_that_makes_room_is_kept_outside(field: Fiel
     assert field.now() == {b"a": B}
     kept = next(one.kept for one in outcomes if one.kept is not None)
     assert read_in(kept) == {b"new": EDIT}
+
+
+def test_a_directory_that_made_room_and_that_somebody_deleted_meanwhile_is_just_gone(
+    field: Field, window: Window
+) -> None:
+    field.lay({b"a": folder({b"x": A}), b"z": A})
+    steps = field.plan({b"a": B, b"z": B})
+    aside = b".lastgood-%b-%d.aside/a" % (TOKEN.encode(), _number(b"a"))
+    window.before(b"z", lambda: shutil.rmtree(field.at(aside)))
+    outcomes = field.apply(steps)
+    assert field.now() == {b"a": B, b"z": B}
+    assert {one.result for one in outcomes} <= {"restored", "removed"}
 
 
 def test_permissions_of_a_file_that_took_the_place_of_another_stay(

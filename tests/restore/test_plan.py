@@ -373,7 +373,7 @@ def test_consent_is_asked_for_many_deletions() -> None:
     assert too_many_deletions(deleting(1001), 100_000)
 
 
-CLOSED = Entry(name=b"d", kind=DIRECTORY, mode=0o555, oid=b"")
+CLOSED = Entry(name=b"d", kind=DIRECTORY, mode=0o550, oid=b"")
 
 
 @pytest.mark.parametrize(
@@ -381,8 +381,9 @@ CLOSED = Entry(name=b"d", kind=DIRECTORY, mode=0o555, oid=b"")
     [
         (None, False),
         (CLOSED, False),
-        (CLOSED.replace(mode=0o755), False),
-        (CLOSED.replace(mode=0o575), True),
+        (CLOSED.replace(mode=0o750), False),
+        (CLOSED.replace(mode=0o570), True),
+        (CLOSED.replace(mode=0o551), True),
         (CLOSED.replace(mode=0o500), True),
         (Entry(name=b"d", kind=FILE, mode=0o644, oid=b"1" * 20), True),
     ],

@@ -129,7 +129,6 @@ _MODULES = {
     "diff": "show",
     "export": "exchange",
     "import": "exchange",
-    "install": "hook",
     "maintain": "retention",
     "name": "checkpoints",
     "pin": "checkpoints",
@@ -139,7 +138,7 @@ _MODULES = {
     "session": "work",
     "task": "work",
     "undo": "restore",
-    "uninstall": "hook",
+    "uninstall": "install",
     "verify": "retention",
 }
 

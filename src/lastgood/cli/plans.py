@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
-from lastgood.cli.typed_paths import as_typed, for_other_programs
+from lastgood.cli.typed_paths import as_typed, for_other_programs, typed_below
 from lastgood.cli.wording import ago, called, changes, count, effect_words, moment, path_text, place, title
 from lastgood.ids import short
 from lastgood.model.canonical import PATH, Fields
@@ -529,7 +529,8 @@ def artifact_line(artifact: Artifact, report: RecoverReport, call: Call) -> str:
     missing = f"In-progress artifact {shown} is missing"
     if report.checkpoint is None or report.session is None:
         return f"{missing}."
-    words = f"restore {report.checkpoint.short_id} -- {quoted(to_text(artifact.path))}"
+    path = typed_below(to_text(artifact.path), call, root=report.checkpoint.manifest.workspace)
+    words = f"restore {report.checkpoint.short_id} -- {quoted(path)}"
     return f"{missing}; bring it back: {call.command(words)}"
 
 

@@ -38,9 +38,13 @@ def path_of(path: str, call: Call, workspace: OpenWorkspace) -> str:
 
 def start(call: Call, workspace: OpenWorkspace) -> str:
     """Return the folder that a path as it was typed is relative to (see `paths_of`)."""
+    return _start(call, workspace.path)
+
+
+def _start(call: Call, root: str) -> str:
     here = current()
-    in_it = call.text("directory") is None and inside(here, workspace.path)
-    return here if in_it else workspace.path
+    in_it = call.text("directory") is None and inside(here, root)
+    return here if in_it else root
 
 
 def current() -> str:
@@ -163,7 +167,12 @@ def alike_lines(
 
 def as_typed(path: str, call: Call, workspace: OpenWorkspace) -> str:
     """Return a path of the workspace as it is typed where the call was."""
-    typed = os.path.relpath(f"{workspace.path}/{path}", start(call, workspace))
+    return typed_below(path, call, root=workspace.path)
+
+
+def typed_below(path: str, call: Call, *, root: str) -> str:
+    """Return a path of the workspace at ``root`` as it is typed where the call was."""
+    typed = os.path.relpath(f"{root}/{path}", _start(call, root))
     return f"./{typed}" if typed.startswith("-") else typed
 
 

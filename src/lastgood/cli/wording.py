@@ -289,9 +289,9 @@ def table(
     """Return rows as aligned lines that keep within ``limit`` columns, those of a terminal.
 
     Without the ``optional`` columns in which nothing is said, nor, as far as need be, the ``expendable`` ones
-    that leave those which give way less than some ``room``; then the ``flexible`` ones give way, the first of
-    them first. Where there is no limit, nothing is cut, and a long cell of a flexible column moves the rest
-    of its row alone. ``paint`` is given a row's number, a column's and the filled up cell.
+    that leave the last of those which give way less than some ``room``; then the ``flexible`` ones give way,
+    the first of them first. Where there is no limit, nothing is cut, and a long cell of a flexible column
+    moves the rest of its row alone. ``paint`` is given a row's number, a column's and the filled up cell.
     """
     if not rows:
         return []
@@ -304,7 +304,8 @@ def table(
     ]
     if limit is not None:
         for column in expendable:
-            least = [min(room, widths[one]) if one in flexible else widths[one] for one in shown]
+            keep = {one: room if one == flexible[-1] else _LEAST for one in flexible}
+            least = [min(keep.get(one, widths[one]), widths[one]) for one in shown]
             if _whole(least) > limit and column in shown:
                 shown.remove(column)
         for column, least_wide in (*((one, _LEAST) for one in flexible), *((one, 1) for one in flexible)):

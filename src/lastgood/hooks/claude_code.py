@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 
-from lastgood.conversation.hosts import claude_home
 from lastgood.errors import Usage
 from lastgood.hooks.event import HookEvent
 
@@ -28,8 +27,8 @@ _KINDS: dict[str, EventKind] = {
     "PreCompact": "compaction",
     "SessionEnd": "session-end",
 }
-# Of the tools only that one runs what may take away more than it says.
-_MATCHERS = {"PreToolUse": "Bash"}
+# Of the tools only those run what may take away more than it says.
+_MATCHERS = {"PreToolUse": "Bash|PowerShell"}
 # What says why an event happens, by the first of these fields that it has.
 _REASONS = ("prompt", "source", "trigger", "reason", "error")
 _SECONDS = 60
@@ -78,6 +77,8 @@ def settings_file(environment: Mapping[str, str], *, project: str | None) -> str
     """Return the file that hooks are entered into, the user's or a project's; `Usage` without a home."""
     if project is not None:
         return os.path.join(project, ".claude", "settings.json")
+    from lastgood.conversation.hosts import claude_home  # lazily: a hook does not ask
+
     home = claude_home(environment)
     if home is None:
         raise Usage("HOME is not set, so nobody knows where Claude Code's settings are", hint="set HOME")

@@ -7,7 +7,6 @@ takes back.
 
 from __future__ import annotations
 
-from lastgood.hooks.risk import is_risky
 from lastgood.model.checkpoint import Actor
 from lastgood.rewind import BEGAN
 
@@ -28,6 +27,7 @@ _CUT_SHORT = "interrupted: "
 def respond(workspace: Workspace, event: HookEvent, *, session: str | None) -> None:
     """Make the checkpoint that an event is worth, if any, in a session of the host's own unless one is given.
 
+    That of a tool is worth one before what is risky alone, which the caller asks first (`is_risky`).
     Raises what the verbs raise: that nothing was kept is for the host to be told.
     """
     found, begun = (session, False) if session else _session(workspace, event)
@@ -38,8 +38,7 @@ def respond(workspace: Workspace, event: HookEvent, *, session: str | None) -> N
     elif event.kind == "prompt":
         moments.prompted()
     elif event.kind == "tool":
-        if event.command is not None and is_risky(event.command):
-            moments.save("risky", f"before: {event.label}", alone=False)
+        moments.save("risky", f"before: {event.label}", alone=False)
     elif event.kind == "turn-end":
         moments.ended()
     elif event.kind == "compaction":

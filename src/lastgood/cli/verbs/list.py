@@ -31,6 +31,8 @@ _ID, _NAME, _KIND, _PLACE, _GOODNESS, _PATH = 0, 1, 3, 4, 7, 8
 _OPTIONAL = (_PLACE, 6, _GOODNESS, _PATH)
 # On a narrow one these go before the name does: files, kind, phase, gaps.
 _EXPENDABLE = (5, _KIND, 6, _PLACE)
+# What a checkpoint is called says more than how many files it has, or of what kind it is.
+NAME_ROOM = 32
 # Who asks for one of these is shown all that fits.
 _WHOLE = ("all", "kind", "session", "name")
 # So many checkpoints may make a row.
@@ -140,6 +142,7 @@ def lines(
         limit=room and room - indent,
         optional=_OPTIONAL,
         expendable=_EXPENDABLE,
+        room=NAME_ROOM,
         paint=paint if console.colour else None,
     )
 

@@ -6,6 +6,7 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import number_option, open_group
 from lastgood.cli.references import held_where, looked_up, reached, time_meant
 from lastgood.cli.typed_paths import alike_lines, alike_of, only_meant, path_of, same_name
+from lastgood.cli.verbs.list import NAME_ROOM
 from lastgood.cli.verbs.show import print_bytes
 from lastgood.cli.wording import size, table, title
 from lastgood.errors import NotFound
@@ -45,7 +46,7 @@ def log_verb(call: Call, console: Console) -> int:
         console.document(log_document(report))
         return 0
     rows = [_HEADER, *(_row(one, console) for one in report.changes)]
-    shown = table(rows, flexible=(_NAME,), limit=console.columns(), expendable=(3, 5, 4))
+    shown = table(rows, flexible=(_NAME,), limit=console.columns(), expendable=(3, 5, 4), room=NAME_ROOM)
     console.page([console.styled(shown[0], "bold"), *shown[1:]])
     if console.out_is_terminal:
         console.note(f"to bring one back: {call.command(f'restore ID {quoted(typed)}')}")
