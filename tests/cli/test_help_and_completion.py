@@ -98,6 +98,12 @@ def test_there_is_help_on_topics(lastgood: Command, topic: str) -> None:
     assert len(lastgood("help", topic).out.splitlines()) > 5
 
 
+def test_what_help_lists_keeps_its_column_in_a_narrow_terminal(lastgood: Command) -> None:
+    lines = lastgood("help", "session", env={"COLUMNS": "40"}).out.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("  start "))
+    assert lines[first + 1].startswith(" " * 13)
+
+
 def test_help_on_what_is_not_there_suggests(lastgood: Command) -> None:
     assert "did you mean `lastgood help restore`?" in lastgood("help", "restor", expect=2).err
 

@@ -11,8 +11,7 @@ from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    
     from lastgood.cli.grammar import Argument, Option, Verb
     from lastgood.cli.opening import Console
 
@@ -170,9 +169,7 @@ def show_verb(verb: Verb, console: Console) -> int:
     if verb.spellings:
         lines.append(f"  also spelled: {', '.join(verb.spellings)}")
     if verb.about:
-        lines.append("")
-        for paragraph in _paragraphs(verb.about):
-            lines += _indented(paragraph, limit=limit)
+        lines += ["", *_paragraphs(verb.about, limit=limit)]
     for heading, rows in (
         ("Arguments", [row for row in map(argument_row, verb.arguments) if row[1]]),
         ("Options", [option_row(option) for option in verb.options]),
@@ -193,20 +190,29 @@ def _indented(text: str, *, limit: int, by: str = "  ", first: str = "  ") -> li
     return [f"{by if number else first}{line}".rstrip() for number, line in enumerate(lines)]
 
 
-def _paragraphs(text: str) -> Iterator[str]:
-    """Yield the lines of a text: running words as one line, columns as they are."""
+def _paragraphs(text: str, *, limit: int) -> list[str]:
+    """Return the lines of a text: running words filled, columns with what hangs below them in their column."""
+    lines: list[str] = []
     words: list[str] = []
-    for line in text.split("\n"):
-        running = line and not line.startswith(" ") and "  " not in line
-        if not running and words:
-            yield " ".join(words)
+    rows: list[tuple[str, str]] = []
+    for line in [*text.split("\n"), ""]:
+        name, gap, value = line.partition("  ")
+        if rows and line.startswith(" "):
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}")
+            continue
+        if words and (not name or gap):
+            lines += _indented(" ".join(words), limit=limit)
             words = []
-        if running:
+        if rows and not (name and gap):
+            lines += pairs([(f"  {left}", right) for left, right in rows], limit=limit)
+            rows = []
+        if name and gap:
+            rows.append((name, value.strip()))
+        elif name and not line.startswith(" "):
             words.append(line)
         else:
-            yield line
-    if words:
-        yield " ".join(words)
+            lines += _indented(line, limit=limit)
+    return lines[:-1]
 
 
 def argument_row(argument: Argument) -> tuple[str, str]:
