@@ -11,7 +11,6 @@ from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    
     from lastgood.cli.grammar import Argument, Option, Verb
     from lastgood.cli.opening import Console
 
