@@ -190,7 +190,7 @@ def _indented(text: str, *, limit: int, by: str = "  ", first: str = "  ") -> li
 
 
 def _paragraphs(text: str, *, limit: int) -> list[str]:
-    """Return the lines of a text: running words filled, columns with what hangs below them in their column."""
+    """Return the lines of a text: running words filled, columns with what hangs below in their column."""
     lines: list[str] = []
     words: list[str] = []
     rows: list[tuple[str, str]] = []
