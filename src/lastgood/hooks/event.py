@@ -8,7 +8,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    EventKind = Literal["session-start", "prompt", "tool", "turn-end", "compaction", "session-end"]
+    EventKind = Literal[
+        "session-start",
+        "prompt",
+        "tool",
+        "tool-end",
+        "tool-failed",
+        "batch-end",
+        "turn-end",
+        "compaction",
+        "agent-start",
+        "agent-end",
+        "session-end",
+    ]
 
 _LABEL = 200
 
@@ -18,7 +30,9 @@ class HookEvent(Value):
 
     ``session`` is what the host calls the conversation, ``transcript`` the file that it keeps it in (which
     need not be there yet), ``owner`` the host's process. ``text`` is what a person asked for in a prompt, and
-    else why it happens, in the host's words. ``command`` is what a tool is about to have a shell carry out.
+    else why it happens, in the host's words. A ``tool`` is about to be used ("tool"), or was, by one
+    ``call``: ``command`` is what it has a shell carry out, ``paths`` are those that it names. ``agent`` is
+    the sub-agent in which it happens, if any.
     """
 
     host: str
@@ -30,6 +44,9 @@ class HookEvent(Value):
     text: str = ""
     tool: str | None = None
     command: str | None = None
+    call: str | None = None
+    paths: tuple[str, ...] = ()
+    agent: str | None = None
 
     @property
     def label(self) -> str:

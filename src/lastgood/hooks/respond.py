@@ -43,7 +43,7 @@ def respond(workspace: Workspace, event: HookEvent, *, session: str | None) -> N
         moments.ended()
     elif event.kind == "compaction":
         moments.save("compaction", "before the conversation is compacted")
-    else:
+    elif event.kind == "session-end":
         moments.break_off(moments.turns())
         if session is None:
             workspace.session_end(found)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from lastgood.cli.opening import Console
     from lastgood.hooks.event import HookEvent
 
+# What makes no checkpoint: the state before a turn and after it bound these.
+_UNKEPT = frozenset({"tool-end", "tool-failed", "batch-end", "agent-start", "agent-end"})
+
 
 def hook_verb(call: Call, console: Console) -> int:
     """Make the checkpoint that an event of a host is worth; end with 0 whatever happens, and say what did."""
@@ -60,7 +63,7 @@ def _unreadable(why: str) -> Invalid:
 
 
 def _respond(call: Call, event: HookEvent) -> None:
-    if event.kind == "tool" and not (event.command and is_risky(event.command)):
+    if event.kind in _UNKEPT or (event.kind == "tool" and not (event.command and is_risky(event.command))):
         return
     folder = call.text("directory") or event.folder
     here = call.replace(options={**call.options, "directory": (folder,)})
