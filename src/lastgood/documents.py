@@ -116,6 +116,29 @@ def folder_value(path: str) -> object:
 # --- Values by the table ---
 
 
+def said_of(cls: type[Value]) -> tuple[tuple[str, ...], ...]:
+    """Return the words of the table for a class, in its order.
+
+    A word of one part takes in all that is said of a field; another is the name that the document has, the
+    way to what is told, and when: "" always, "?" unless it has its default, "!" null where it is empty.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for word in _TABLE.get(cls.__name__, "...").split():
+        name, _, path = word.strip("*?!").partition(":")
+        if word == "...":
+            found |= {one: (one, one, "") for one in cls.__annotations__}
+        elif word[0] == "*":
+            found[word] = (name,)
+        else:
+            found[name] = (name, path or name, word[-1] if word[-1] in "?!" else "")
+    return tuple(found.values())
+
+
+def annotation_of(cls: type[Value], name: str) -> str:
+    """Return what a field or a property of a value is: by that its JSON is made."""
+    return _annotation(cls, name)
+
+
 def is_its_fields(cls: type[Value]) -> bool:
     """Tell whether documents say of a value what its fields are, and nothing else."""
     return all(word == "..." or word[-1] == "?" for word in _TABLE.get(cls.__name__, "...").split())

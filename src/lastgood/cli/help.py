@@ -35,7 +35,7 @@ EXIT_CODES = {
 GROUPS = (
     ("Make and look", ("save", "watch", "list", "show", "diff", "log", "cat", "status")),
     ("Go back", ("restore", "rewind", "undo", "redo", "recover")),
-    ("Carry work out", ("run", "install", "uninstall")),
+    ("Carry work out", ("run", "install", "uninstall", "mcp")),
     ("Say how the work stands", ("session", "task", "feature", "sprint", "progress")),
     (
         "Keep and check",

@@ -48,6 +48,19 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: b
     A configuration file with a fault in it is told of, and stops nothing: an agent may have broken that
     very file, or a merge has.
     """
+    opened = open_silently(call, group, purpose=purpose, anywhere=anywhere)
+    if purpose == "find" and call.has("store"):
+        _tell_absent(call)
+    # What reads the configuration itself refuses what is wrong with it, and says so.
+    for note in () if call.verb.name == "config" else opened.remarks:
+        hint = "\n  ".join(hint_lines(note.hint, call))
+        text = f"lastgood: {printable(note.message)}\n  {hint}\n"
+        os.write(2, text.encode("utf-8", "replace"))
+    return opened
+
+
+def open_silently(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: bool = False) -> Opened:
+    """Return the workspace of a call as `open_group` does, but say nothing of faults in files."""
     from lastgood.workspace import open_as
 
     opened = open_as(
@@ -61,15 +74,8 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: b
         project=not anywhere,
         passing=True,
     )
-    if purpose == "find" and call.has("store"):
-        _tell_absent(call)
     if purpose == "make" and not anywhere and not os.path.isdir(opened.path):
         _refuse_gone(opened)
-    # What reads the configuration itself refuses what is wrong with it, and says so.
-    for note in () if call.verb.name == "config" else opened.remarks:
-        hint = "\n  ".join(hint_lines(note.hint, call))
-        text = f"lastgood: {printable(note.message)}\n  {hint}\n"
-        os.write(2, text.encode("utf-8", "replace"))
     return opened
 
 

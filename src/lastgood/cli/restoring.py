@@ -29,7 +29,7 @@ from lastgood.cli.wording import ago, called, count
 from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Usage
 from lastgood.ids import short
 from lastgood.paths import printable
-from lastgood.restore.plan import SPARED, too_many_deletions
+from lastgood.restore.plan import SPARED, takes_many_away
 from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
@@ -110,7 +110,7 @@ def consented(
                 details={"planned": wanted, "plan": plan.id},
             )
         return Agreed()
-    large = too_many_deletions(plan.steps, files_before(plan, target))
+    large = takes_many_away(plan, target)
     if call.has("yes") and not large:
         return Agreed()
     if not console.can_ask:
@@ -167,12 +167,6 @@ def _again(call: Call, means: str) -> str:
     if call.paths:
         words += ["--", *(quoted(one) for one in call.paths)]
     return call.command(" ".join(words))
-
-
-def files_before(plan: RestorePlan, target: Checkpoint) -> int:
-    """Return how many files the workspace has now, as far as the plan and its target tell."""
-    fresh = sum(1 for step in plan.of("write") if step.have is None)
-    return max(0, target.manifest.files - fresh) + plan.deletions
 
 
 def _show(

@@ -128,6 +128,22 @@ WORK: tuple[Verb, ...] = (
         hidden=True,
     ),
     Verb(
+        name="mcp",
+        says="serve an agent's host the verbs as MCP tools",
+        about=(
+            "Speaks the Model Context Protocol on standard input and output, for as long as the host\n"
+            "that started it wants. Its tools are the verbs that look, save and bring back, in this\n"
+            "workspace; they take and answer what the Python interface and --json do. What changes\n"
+            "files asks a person through the host, or needs a plan's id, or confirm=true. Checkpoints are\n"
+            "resources too: checkpoint://REF, checkpoint://REF/PATH. Needs: pip install 'lastgood[mcp]'."
+        ),
+        examples=(
+            ("lastgood mcp", "as the host starts it"),
+            ("lastgood -C ~/project mcp", "for one project, wherever the host is started"),
+        ),
+        codes=(0, 17),
+    ),
+    Verb(
         name="session",
         says="start, end, list, show or renew a session: one run of work over the workspace",
         about=(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Literal, Protocol
 
     from lastgood.literals import Action
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.operation import RestorePlan
     from lastgood.model.tree import Entry, Gap, Tree, TreeId
 
     # How much is known of a directory of the workspace: its scan, nothing but that it is there
@@ -540,6 +542,14 @@ def too_many_deletions(steps: Iterable[Step], files_total: int) -> bool:
     """Tell whether a plan takes away so much that consent has to be asked for (rule T16)."""
     deletions = sum(1 for step in steps if step.action == "delete")
     return deletions > MANY_DELETIONS or (deletions >= FEW_DELETIONS and deletions * 2 > files_total)
+
+
+def takes_many_away(plan: RestorePlan, target: Checkpoint) -> bool:
+    """Tell whether a plan towards a checkpoint takes so much away that consent has to be asked for."""
+    fresh = sum(1 for step in plan.of("write") if step.have is None)
+    # How many files the workspace has now, as far as the plan and its target tell.
+    before = max(0, target.manifest.files - fresh) + plan.deletions
+    return too_many_deletions(plan.steps, before)
 
 
 def identify(

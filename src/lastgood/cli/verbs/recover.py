@@ -20,13 +20,13 @@ from lastgood.cli.plans import (
     settled_line,
     standing_lines,
 )
-from lastgood.cli.restoring import files_before, many_agreed
+from lastgood.cli.restoring import many_agreed
 from lastgood.cli.unfinished import ended_line, review, settled, tell_living, tell_waiting
 from lastgood.cli.wording import path_text
 from lastgood.errors import Usage
 from lastgood.model.run import CHOICES
 from lastgood.paths import printable
-from lastgood.restore.plan import too_many_deletions
+from lastgood.restore.plan import takes_many_away
 from lastgood.value import cast
 
 TYPE_CHECKING = False
@@ -126,8 +126,7 @@ def _demand_consent(preview: RecoverReport, call: Call, console: Console, *, wor
     assert preview.restored is not None
     _tell_edited(preview, console)
     plan = preview.restored.planned
-    before = files_before(plan, workspace.get(plan.target))
-    if too_many_deletions(plan.steps, before) and not many_agreed(plan, call, console):
+    if takes_many_away(plan, workspace.get(plan.target)) and not many_agreed(plan, call, console):
         if preview.interrupted_restore is not None:
             console.warn("But the interrupted restore was taken back; what the run left is still there.")
         raise _Declined

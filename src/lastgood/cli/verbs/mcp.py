@@ -1,0 +1,43 @@
+"""mcp: the verbs as tools of the Model Context Protocol (decision 054)."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+from lastgood.cli.grammar import quoted
+from lastgood.cli.help import VERSION
+from lastgood.cli.hints import completed_within
+from lastgood.cli.opening import open_silently
+from lastgood.errors import Unsupported
+from lastgood.workspace.api import Workspace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.grammar import Call
+    from lastgood.cli.opening import Console
+    from lastgood.workspace import Purpose
+
+
+def mcp_verb(call: Call, console: Console) -> int:
+    """Serve until the host goes away; `Unsupported` where the SDK is not installed."""
+    try:
+        import mcp  # noqa: F401 - whether it is there
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    from lastgood.mcp_server.server import serve
+
+    def opening(purpose: Purpose) -> Workspace:
+        return open_silently(call, Workspace, purpose=purpose)
+
+    console.flush()
+    serve(opening, complete=partial(completed_within, call=call), version=VERSION)
+    return 0
+
+
+def _missing(error: ModuleNotFoundError) -> Unsupported:
+    return Unsupported(
+        f"an MCP server needs the package {error.name}, which is not installed where lastgood runs",
+        hint=f"install it there: {quoted(sys.executable)} -m pip install 'lastgood[mcp]'"
+        "\nor: uv tool install 'lastgood[mcp]', pipx install 'lastgood[mcp]'",
+    )

@@ -1,0 +1,87 @@
+"""What a client is told: documents without known secrets, failures as the error document (rule S17)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from base64 import b64encode
+from collections.abc import Callable
+
+from mcp_types import CallToolResult, TextContent
+from pydantic import ValidationError
+
+from lastgood.documents import document, error_document
+from lastgood.errors import Internal, Invalid, LastgoodError, Unsafe, Usage, crowded
+from lastgood.redaction import redact, redact_value, secrets_in
+from lastgood.value import cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.documents import Document
+
+# Makes the commands in hints those for the workspace and the store that the server was started for.
+Complete = Callable[[object], object]
+# A longer file is more than a model is told at once.
+LONGEST = 1 << 20
+
+
+def told(said: Document, *, complete: Complete) -> CallToolResult:
+    """Return the answer that a document is: as text, and structured."""
+    shown = _shown(said, complete)
+    return CallToolResult(content=[_text(shown)], structured_content=shown)
+
+
+def failed(error: LastgoodError, *, complete: Complete) -> CallToolResult:
+    """Return the answer that a failure is.
+
+    As text alone: a client checks what is structured by the schema of a tool that did its work.
+    """
+    return CallToolResult(content=[_text(_shown(error_document(error), complete))], is_error=True)
+
+
+def failure(fault: BaseException | None, *, said: str) -> LastgoodError:
+    """Return what went wrong in a tool, as an error of ours; ``said`` is what the SDK says of it."""
+    while isinstance(fault, BaseExceptionGroup):
+        fault = fault.exceptions[0]
+    if isinstance(fault, LastgoodError):
+        return crowded(fault) or fault
+    if isinstance(fault, ValidationError):
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors())
+        return Usage(f"the arguments are not what the tool takes: {wrong}", hint="see its input schema")
+    if fault is None:
+        return Invalid(said, hint="call the tool again")
+    message = f"internal fault: {type(fault).__name__}: {fault}"
+    logging.getLogger(__name__).error("%s", redact(message), exc_info=fault)
+    return crowded(fault) or Internal(message, hint="please report it, with what the server's log says")
+
+
+def content(held: bytes, *, path: str, again: str) -> str | bytes:
+    """Return what a file holds, a text without known secrets; `Unsafe` for what cannot be told so.
+
+    ``again`` is the command that prints it whole.
+    """
+    if len(held) > LONGEST:
+        raise Unsafe(
+            f"'{path}' holds {len(held):,} bytes, too many for an answer", hint=f"to print it: {again}"
+        )
+    try:
+        return redact(held.decode())
+    except UnicodeDecodeError:
+        pass
+    if secrets_in(held):
+        raise Unsafe(f"'{path}' is no text, and holds what looks like a secret", hint=f"to print it: {again}")
+    return held
+
+
+def cat_document(said: Document, held: str | bytes) -> Document:
+    """Return the document of a file's content, as `cat --json` tells it."""
+    shown = held if isinstance(held, str) else {"bytes": b64encode(held).decode("ascii")}
+    return document("cat", said | {"content": shown})
+
+
+def _shown(said: Document, complete: Complete) -> Document:
+    return cast("Document", redact_value(complete(said)))
+
+
+def _text(said: Document) -> TextContent:
+    return TextContent(type="text", text=json.dumps(said, ensure_ascii=False, separators=(",", ":")))

@@ -1,0 +1,170 @@
+"""Whether to go on with what changes files: a plan's id, ``confirm``, or a person's yes (rules T1, T16).
+
+The question is what a resolver of the SDK returns, which works in both eras of the protocol: under a
+handshake it is asked while the tool waits, in the stateless one the client calls again with the answer. An
+answer counts for the very words that were asked, and those have the plan's id in them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp.server.elicitation import AcceptedElicitation
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.resolve import Elicit
+from pydantic import BaseModel, Field
+
+from lastgood.errors import Conflict, Unsafe
+from lastgood.ids import short
+from lastgood.model.canonical import iso
+from lastgood.model.checkpoint import Checkpoint
+from lastgood.model.operation import Operation, RestorePlan
+from lastgood.model.report import RestoreReport, counts_of, planned_outcomes
+from lastgood.paths import printable, to_text
+from lastgood.redaction import redact
+from lastgood.restore.plan import takes_many_away
+from lastgood.value import Value
+
+PLAN = "The id of the plan that was looked at: it is carried out if it is still the same."
+CONFIRM = "Go on without asking: the person has agreed to just this."
+_NAMED = 12
+_WORDS = {
+    "write": "written",
+    "delete": "deleted",
+    "mkdir": "folders made",
+    "rmdir": "folders removed",
+    "chmod": "modes set",
+    "keep": "kept",
+    "skip": "skipped",
+}
+
+
+class Confirm(BaseModel):
+    """What a person is asked."""
+
+    go_ahead: bool = Field(title="Go ahead", description="Yes, do this.")
+
+
+class Planned(Value):
+    """A restore that was looked at: what it would do, and to which checkpoint it leads."""
+
+    preview: RestoreReport
+    target: Checkpoint
+
+    @property
+    def plan(self) -> RestorePlan:
+        """The plan itself."""
+        return self.preview.planned
+
+
+def agreed(answer: Any) -> None:  # noqa: ANN401 - what a resolver came to, of whichever form
+    """Go on if whoever was asked said yes, or nobody had to be; `Unsafe` else."""
+    data = answer.data if isinstance(answer, AcceptedElicitation) else None
+    if data is True or (isinstance(data, Confirm) and data.go_ahead):
+        return
+    raise Unsafe(
+        "nothing was changed: whoever was asked did not agree",
+        hint="ask the person what they want before calling it again",
+        details={"answer": getattr(answer, "action", "none")},
+    )
+
+
+def for_plan(
+    planned: Planned, context: Context[Any, Any], *, plan: str | None, confirm: bool
+) -> Elicit[Confirm] | bool:
+    """Return what to ask before a plan is carried out; True if that was agreed to already."""
+    found = planned.plan
+    if plan is not None:
+        if plan != found.id:
+            raise Conflict(
+                f"the plan is now {found.id}, not {printable(plan)}: something has changed since",
+                hint="look again with the tool that makes the plan",
+                details={"planned": plan, "plan": found.id},
+            )
+        return True
+    if found.empty and not planned.preview.folder_made:
+        return True
+    many = takes_many_away(found, planned.target)
+    if confirm and not many:
+        return True
+    if can_ask(context):
+        return Elicit(_question(planned, many=many), Confirm)
+    why = (
+        f"it would delete {found.deletions:,} files, a large part of the workspace"
+        if many
+        else "it changes files"
+    )
+    ways = f"plan={found.id}" if many else f"plan={found.id}, or confirm=true if the person has agreed to it"
+    raise Unsafe(
+        f"nothing was changed: {why}, and nobody can be asked here",
+        hint=f"to carry it out, call it again with {ways}",
+        details={"plan": found.id, "deletions": found.deletions, "counts": _counts(found)},
+    )
+
+
+def for_words(
+    question: str, context: Context[Any, Any], *, confirm: bool, again: str = "confirm=true"
+) -> Elicit[Confirm] | bool:
+    """Return a question; True if it was answered already."""
+    if confirm:
+        return True
+    if can_ask(context):
+        return Elicit(question, Confirm)
+    raise Unsafe(
+        "nothing was changed: it changes files, and nobody can be asked here",
+        hint=f"if the person has agreed to it, call it again with {again}",
+        details={"question": question},
+    )
+
+
+def demand_plan(found: RestorePlan, target: Checkpoint, *, plan: str | None) -> None:
+    """Refuse a plan that takes very many files away, unless its id was given (rule T16)."""
+    if plan == found.id or not takes_many_away(found, target):
+        return
+    raise Unsafe(
+        f"this would delete {found.deletions:,} files, a large part of the workspace",
+        hint=f"if that is what the person wants, call it again with plan={found.id}",
+        details={"plan": found.id, "deletions": found.deletions},
+    )
+
+
+def can_ask(context: Context[Any, Any]) -> bool:
+    """Tell whether the client lets a person answer a form."""
+    told = context.client_capabilities
+    asking = None if told is None else told.elicitation
+    return asking is not None and (asking.form is not None or asking.url is None)
+
+
+def operation_words(operation: Operation, *, undoing: bool) -> str:
+    """Return what to ask before an operation is taken back, or done again."""
+    what: str = operation.type
+    if operation.target is not None and operation.target.startswith("ckpt_"):
+        what += f" of {short(operation.target)}"
+    does = "Take back" if undoing else "Do again"
+    return f"{does} the {what}, made {iso(operation.at)} ({operation.id})?"
+
+
+def _question(planned: Planned, *, many: bool) -> str:
+    plan, target = planned.plan, planned.target
+    title = target.name or target.manifest.message or target.kind
+    lines = [f"Restore {target.short_id} ({printable(title)}), made {iso(target.manifest.created_at)}?"]
+    lines.append(
+        ", ".join(f"{number:,} {words}" for words, number in _counts(plan).items()) or "No files change."
+    )
+    if many:
+        lines.append(f"This deletes {plan.deletions:,} files, a large part of the workspace.")
+    named = [f"  {one.action} {printable(to_text(one.path))}" for one in plan.of("delete")]
+    named += [f"  {one.action} {printable(to_text(one.path))}" for one in plan.of("write", "chmod")]
+    lines += named[:_NAMED]
+    if len(named) > _NAMED:
+        lines.append(f"  and {len(named) - _NAMED:,} more")
+    beside = [one for one in plan.scopes if one != "files"]
+    if plan.parts:
+        lines.append(f"Beside files: {', '.join(beside)}.")
+    lines.append(f"The present state is saved first; undo brings it back. Plan {plan.id}.")
+    return redact("\n".join(lines))
+
+
+def _counts(plan: RestorePlan) -> dict[str, int]:
+    counts = counts_of(planned_outcomes(plan))
+    return {words: counts[action] for action, words in _WORDS.items() if counts[action]}

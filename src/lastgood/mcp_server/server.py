@@ -1,0 +1,370 @@
+"""The server: the tools made callable, checkpoints as resources, all of it in one workspace."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import cache, partial
+from typing import Annotated, Any, TypeVar
+
+import anyio
+from mcp.server.elicitation import ElicitationResult
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
+from mcp.server.mcpserver.resolve import Elicit, Resolve
+from mcp.server.mcpserver.tools.base import Tool
+from mcp_types import CallToolResult, Resource, ToolAnnotations
+from pydantic import Field
+
+from lastgood.aio.calls import present_bridge
+from lastgood.documents import told as documented
+from lastgood.errors import LastgoodError, NotFound, Usage
+from lastgood.literals import Direction
+from lastgood.mcp_server import consent
+from lastgood.mcp_server.answers import Complete, failed, failure, told
+from lastgood.mcp_server.consent import Confirm, Planned
+from lastgood.mcp_server.signatures import description, first_sentence, parameters
+from lastgood.mcp_server.tools import FORMS, Form, Words, apply, file_content, show
+from lastgood.paths import printable
+from lastgood.redaction import redact, redact_value
+from lastgood.value import cast
+from lastgood.workspace.api import Workspace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.documents import Document
+    from lastgood.workspace import Purpose
+
+    Opening = Callable[[Purpose], Workspace]
+
+Result = TypeVar("Result")
+Call = Callable[..., Awaitable[Any]]
+
+INSTRUCTIONS = """\
+Checkpoints of this workspace: every file, the conversation and the progress at one moment, under one id.
+Save before anything risky and after anything that works; restore, rewind or undo when something went wrong.
+A REF is an id (or 4 of its digits and more), a name, a whole message, `@` (where the workspace stands), `@~2`
+(two before it), `latest`, `@good` (the newest whose check passed), `@start` (of the session), `@{2h}` (two
+hours ago), `task:ID` or `before:task:ID`. Paths are relative to the workspace.
+What changes files needs a person's consent: they are asked, or call plan_restore (plan_rewind) first and
+restore (rewind) with the plan's id. Every restore keeps the present state first, and undo takes it back.
+"""
+_RESOURCES = 20
+# So many plans are remembered, newest last.
+_PLANS = 32
+_EVERY = 1.0
+
+
+class Server(MCPServer[None]):
+    """The verbs of one workspace; ``opening`` opens it for each call, as configuration and store are then."""
+
+    def __init__(
+        self, opening: Opening, *, complete: Complete = lambda said: said, version: str = ""
+    ) -> None:
+        self._opening = opening
+        self.complete = complete
+        self._plans: OrderedDict[str, Planned] = OrderedDict()
+        super().__init__(
+            "lastgood",
+            title="lastgood",
+            instructions=INSTRUCTIONS,
+            version=version,
+            tools=list(_tools()),
+            log_level="WARNING",
+        )
+        self.resource(
+            "checkpoint://{ref}",
+            name="checkpoint",
+            description="What a checkpoint holds: its facts, and every path.",
+            mime_type="application/json",
+        )(self._checkpoint)
+        self.resource(
+            "checkpoint://{ref}/{+path}",
+            name="file of a checkpoint",
+            description="A file as a checkpoint holds it; known secrets are left out.",
+        )(self._file)
+
+    async def within(
+        self, work: Callable[[Workspace], Result], *, purpose: Purpose = "find", whole: bool = False
+    ) -> Result:
+        """Await something done in the workspace, in a thread; cancelled, it stops with nothing half-done."""
+
+        def opened() -> Result:
+            with self._opening(purpose) as workspace:
+                return work(workspace)
+
+        return await present_bridge().call(opened, whole=whole)
+
+    async def plan(self, form: Form, words: Words) -> Planned:
+        """Make the plan that some words ask for; an id without other words means one that was made before."""
+        given = {name: value for name, value in words.items() if name not in {"plan", "confirm"}}
+        id, usual = words["plan"], {one.name: one.default for one in _given(form)}
+        if id is not None and given == usual and id in self._plans:
+            return self._plans[id]
+        if given.get("ref", "") is None:
+            raise (
+                NotFound(
+                    f"no plan {printable(id)} was made here",
+                    hint="make it with plan_restore, or give the ref too",
+                )
+                if id is not None
+                else Usage(
+                    f"`{form.name}` needs a ref, or a plan",
+                    hint="the last checkpoint is @; what there is: list",
+                )
+            )
+        return await self.within(lambda workspace: self.planned(workspace, f"plan_{form.name}", given))
+
+    def planned(self, workspace: Workspace, verb: str, words: Words) -> Planned:
+        """Make a plan, and keep it for whoever names it by its id."""
+        plan = getattr(workspace, verb)(**words)
+        return self.remember(Planned(preview=workspace.preview(plan), target=workspace.get(plan.target)))
+
+    def remember(self, planned: Planned) -> Planned:
+        """Keep a plan for whoever names it by its id."""
+        self._plans[planned.plan.id] = planned
+        self._plans.move_to_end(planned.plan.id)
+        while len(self._plans) > _PLANS:
+            self._plans.popitem(last=False)
+        return planned
+
+    async def list_resources(self) -> list[Resource]:
+        """Return the newest checkpoints."""
+        try:
+            found = await self.within(
+                lambda workspace: workspace.list(limit=_RESOURCES, guards=False, brief=True)
+            )
+        except LastgoodError:  # a folder that is no workspace has none
+            return []
+        return [
+            Resource(
+                uri=f"checkpoint://{one.id}",
+                name=printable(redact(one.name or one.manifest.message or one.short_id)),
+                description=f"{one.kind}, {one.manifest.files:,} file{'s' * (one.manifest.files != 1)}",
+                mime_type="application/json",
+            )
+            for one in found
+        ]
+
+    async def _checkpoint(self, ref: str) -> str:
+        import json
+
+        said = await self._read(partial(show, words={"ref": ref, "files": True}))
+        return json.dumps(redact_value(self.complete(said)), ensure_ascii=False)
+
+    async def _file(self, ref: str, path: str) -> str | bytes:
+        _said, content = await self._read(partial(file_content, words={"ref": ref, "path": path}))
+        return content
+
+    async def _read(self, work: Callable[[Workspace], Result]) -> Result:
+        try:
+            return await self.within(work)
+        except LastgoodError as error:
+            kind = ResourceNotFoundError if isinstance(error, NotFound) else ResourceError
+            raise kind(redact(str(error))) from error
+
+
+class VerbTool(Tool):
+    """A tool that answers each failure as the error document, and takes no word that it does not know."""
+
+    async def run(
+        self,
+        arguments: dict[str, Any],
+        context: Context[Any, Any],
+        convert_result: bool = False,  # noqa: FBT001, FBT002 - the SDK's own signature
+    ) -> Any:  # noqa: ANN401 - the same
+        """Call it."""
+        complete = _server(context).complete
+        unknown = sorted(set(arguments) - set(self.parameters["properties"]))
+        if unknown:
+            known = ", ".join(self.parameters["properties"]) or "nothing"
+            error = Usage(f"`{self.name}` takes no {', '.join(unknown)}", hint=f"it takes: {known}")
+            return failed(error, complete=complete)
+        try:
+            return await super().run(arguments, context, convert_result)
+        except ToolError as fault:
+            return failed(failure(fault.__cause__, said=str(fault)), complete=complete)
+
+
+# --- Tools out of forms ---
+
+
+@cache
+def _tools() -> tuple[Tool, ...]:
+    return tuple(map(made, FORMS))
+
+
+def made(form: Form) -> VerbTool:
+    """Return a tool, its signature and words read off the verb that it calls."""
+    given = _given(form)
+    given += [_parameter(flag, bool, first_sentence(verb), False) for flag, verb in form.flags.items()]
+    if form.plans or form.whole:
+        given.append(_parameter("plan", str | None, consent.PLAN, None))
+    if form.plans or form.asks:
+        given.append(_parameter("confirm", bool, consent.CONFIRM, False))
+    call = _planning(form, given) if form.plans else _calling(form, given)
+    tool = VerbTool.from_function(
+        call,
+        name=form.name,
+        title=form.name.replace("_", " "),
+        description=description(form.verb),
+        annotations=ToolAnnotations(
+            read_only_hint=not form.changes,
+            destructive_hint=form.destroys if form.changes else None,
+            idempotent_hint=False if form.changes else None,
+            open_world_hint=False,
+        ),
+        structured_output=False,
+    )
+    tool.fn_metadata.output_schema = form.schema()
+    tool.parameters["additionalProperties"] = False
+    return cast("VerbTool", tool)
+
+
+def _given(form: Form) -> list[inspect.Parameter]:
+    """Return what of a verb a client may say."""
+    return parameters(form.verb, form.takes.split(), usual=form.usual, described_by=form.described_by)
+
+
+def _calling(form: Form, given: Sequence[inspect.Parameter]) -> Call:
+    """Return what a tool does that needs no plan."""
+
+    async def ask(**words: Any) -> Elicit[Confirm] | bool:  # noqa: ANN401 - as the signature below says
+        return await _asked(form, words)
+
+    async def call(**words: Any) -> CallToolResult:  # noqa: ANN401 - the same
+        context = words.pop("context")
+        server = _server(context)
+        if form.asks:
+            consent.agreed(words.pop("agreement"))
+            del words["confirm"]
+        async with _working(context, form.says):
+            act = partial(_done, form, server, words=words, agent=_agent(context))
+            said = await server.within(act, purpose=form.purpose, whole=form.whole)
+        return told(said, complete=server.complete)
+
+    asking = _signed(ask, [*given, _CONTEXT])
+    agreement = [_parameter("agreement", Annotated[ElicitationResult[Confirm], Resolve(asking)])]
+    return _signed(call, [*given, _CONTEXT, *(agreement if form.asks else [])])
+
+
+def _done(
+    form: Form, server: Server, workspace: Workspace, *, words: dict[str, Any], agent: str | None
+) -> Document:
+    if form.looks:
+        return _dry_run(server.planned(workspace, form.name, words))
+    assert form.act is not None
+    return form.act(workspace, words, agent)
+
+
+def _dry_run(planned: Planned) -> Document:
+    """Return what a dry run tells."""
+    return documented(planned.preview.replace(dry_run=True))
+
+
+async def _asked(form: Form, words: Words) -> Elicit[Confirm] | bool:
+    """Return what to ask before files are changed without a plan; True where nothing has to be."""
+    context, confirm = words["context"], words["confirm"]
+    if form.name == "recover":
+        if not words["roll_back"]:
+            return True
+        what = "what was left unfinished" if words["ref"] is None else f"{printable(words['ref'])}"
+        question = f"Take files and progress back to before {what}? The present files are saved first."
+        return consent.for_words(redact(question), context, confirm=confirm or words["plan"] is not None)
+    undoing = form.name == "undo"
+    can: Direction = "undo" if undoing else "redo"
+    found = await _server(context).within(lambda workspace: workspace.operations(can=can)[:1])
+    if not found or (undoing and found[0].type != "restore"):  # it says so itself, or brings checkpoints back
+        return True
+    return consent.for_words(consent.operation_words(found[0], undoing=undoing), context, confirm=confirm)
+
+
+def _planning(form: Form, given: Sequence[inspect.Parameter]) -> Call:
+    """Return what a tool does that carries out a plan: makes it, asks, and does just what was asked about."""
+
+    async def plan(**words: Any) -> Planned:  # noqa: ANN401 - as the signature below says
+        context = words.pop("context")
+        async with _working(context, "planning"):
+            return await _server(context).plan(form, words)
+
+    async def ask(**words: Any) -> Elicit[Confirm] | bool:  # noqa: ANN401 - the same
+        return consent.for_plan(
+            words["planned"], words["context"], plan=words["plan"], confirm=words["confirm"]
+        )
+
+    async def call(**words: Any) -> CallToolResult:  # noqa: ANN401 - the same
+        context = words["context"]
+        server = _server(context)
+        consent.agreed(words["agreement"])
+        async with _working(context, form.says):
+            said = await server.within(lambda workspace: apply(workspace, words["planned"]))
+        return told(said, complete=server.complete)
+
+    planned = _parameter("planned", Annotated[Planned, Resolve(_signed(plan, [*given, _CONTEXT]))])
+    means = [one for one in given if one.name in {"plan", "confirm"}]
+    asking = _signed(ask, [*means, _CONTEXT, planned])
+    agreement = _parameter("agreement", Annotated[ElicitationResult[Confirm], Resolve(asking)])
+    return _signed(call, [*given, _CONTEXT, planned, agreement])
+
+
+def _parameter(
+    name: str,
+    kind: Any,  # noqa: ANN401 - a type
+    says: str = "",
+    default: object = inspect.Parameter.empty,
+) -> inspect.Parameter:
+    annotation = Annotated[kind, Field(description=says)] if says else kind
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+_CONTEXT = _parameter("context", Context)
+
+
+def _signed(call: Call, given: Sequence[inspect.Parameter]) -> Call:
+    """Give a function the signature that the SDK reads."""
+    call.__signature__ = inspect.Signature(list(given))  # type: ignore[attr-defined]  # what inspect looks at first
+    call.__annotations__ = {one.name: one.annotation for one in given}
+    return call
+
+
+def _server(context: Context[Any, Any]) -> Server:
+    return cast("Server", context.mcp_server)
+
+
+def _agent(context: Context[Any, Any]) -> str | None:
+    """Return what the client calls itself."""
+    client = context.session.client_params
+    return None if client is None else client.client_info.name
+
+
+@asynccontextmanager
+async def _working(context: Context[Any, Any], says: str) -> AsyncIterator[None]:
+    """Tell a client that wants to know, every second, that something is still being done."""
+    began = time.monotonic()
+
+    async def tick() -> None:
+        while True:
+            await context.report_progress(round(time.monotonic() - began, 1), message=says)
+            await anyio.sleep(_EVERY)
+
+    failure: LastgoodError | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(tick)
+        try:
+            yield
+        except LastgoodError as error:  # which the group would put into a group of errors
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+# --- Started ---
+
+
+def serve(opening: Opening, *, complete: Complete, version: str) -> None:
+    """Serve on standard input and output until the client goes away."""
+    Server(opening, complete=complete, version=version).run("stdio")

@@ -1,0 +1,189 @@
+"""What changes files over MCP needs a plan's id, ``confirm``, or a person's yes (rules T1, T16)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp_types import ElicitResult
+
+from mcp_server.conftest import Served
+
+YES = ElicitResult(action="accept", content={"go_ahead": True})
+ANSWERS_THAT_ARE_NO_YES = {
+    "unticked": ElicitResult(action="accept", content={"go_ahead": False}),
+    "declined": ElicitResult(action="decline"),
+    "cancelled": ElicitResult(action="cancel"),
+}
+
+
+def notes(served: Served) -> str:
+    return (served.project / "notes.txt").read_text()
+
+
+# --- A person who is asked ---
+
+
+def test_a_restore_asks_with_the_plan_and_does_it_on_a_yes(served: Served) -> None:
+    """T1: what would be done is shown first."""
+    report = served.done("restore", ref="first", answer=YES)
+
+    assert notes(served) == "good\n"
+    assert not (served.project / "new.txt").exists()
+    (question,) = served.asked
+    assert "delete new.txt" in question
+    assert "write notes.txt" in question
+    assert report["plan"] in question
+
+
+@pytest.mark.parametrize("how", ANSWERS_THAT_ARE_NO_YES)
+@pytest.mark.parametrize("tool", ["restore", "rewind", "undo"])
+def test_anything_but_a_yes_changes_nothing(served: Served, how: str, tool: str) -> None:
+    """T1: hosts without a person answer with a cancellation."""
+    if tool == "undo":
+        served.done("restore", ref="first", confirm=True)
+    before = notes(served)
+    words: dict[str, Any] = {"ref": "first"} if tool == "restore" else {}
+    if tool == "rewind":
+        served.done("save", message="ruined")
+
+    error = served.refused(tool, answer=ANSWERS_THAT_ARE_NO_YES[how], **words)
+
+    assert error["code"] == "unsafe"
+    assert len(served.asked) == 1
+    assert notes(served) == before
+
+
+def test_an_undo_asks_what_it_takes_back(served: Served) -> None:
+    """T8."""
+    done = served.done("restore", ref="first", confirm=True)
+    served.done("undo", answer=YES)
+
+    assert notes(served) == "ruined\n"
+    assert done["operation"] in served.asked[0]
+    served.done("redo", answer=YES)
+    assert notes(served) == "good\n"
+
+
+def test_what_would_change_nothing_is_not_asked(served: Served) -> None:
+    (served.project / "notes.txt").write_text("good\n")
+    (served.project / "new.txt").unlink()
+
+    assert served.done("restore", ref="first")["counts"]["write"] == 0
+
+
+def test_a_recovery_that_takes_nothing_back_is_not_asked(served: Served) -> None:
+    """P7."""
+    assert served.done("recover")["schema"] == "lastgood.recover/1"
+
+
+def test_a_recovery_that_rolls_back_needs_consent(served: Served) -> None:
+    """P7b."""
+    assert served.refused("recover", ref="first", roll_back=True)["code"] == "unsafe"
+    assert notes(served) == "ruined\n"
+
+    served.done("recover", ref="first", roll_back=True, answer=YES)
+    assert notes(served) == "good\n"
+
+
+# --- Nobody to ask: a plan that was looked at, or confirm ---
+
+
+@pytest.mark.parametrize("tool", ["restore", "undo", "redo"])
+def test_without_anybody_to_ask_it_is_refused_and_says_how(served: Served, tool: str) -> None:
+    """T1."""
+    if tool != "restore":
+        served.done("restore", ref="first", confirm=True)
+    if tool == "redo":
+        served.done("undo", confirm=True)
+    before = notes(served)
+
+    words: dict[str, Any] = {"ref": "first"} if tool == "restore" else {}
+    error = served.refused(tool, **words)
+
+    assert error["code"] == "unsafe"
+    assert "confirm=true" in error["hint"]
+    assert notes(served) == before
+
+
+def test_the_id_of_the_plan_that_was_looked_at_is_consent(served: Served) -> None:
+    """T1: and it is enough by itself, as the server remembers it."""
+    looked = served.done("plan_restore", ref="first")
+
+    assert looked["dry_run"]
+    assert notes(served) == "ruined\n"
+    served.done("restore", plan=looked["plan"])
+    assert notes(served) == "good\n"
+
+
+def test_the_id_is_enough_for_a_server_that_was_started_since(served: Served, store: Any, era: str) -> None:
+    """T1: beside what is to be restored."""
+    plan = served.done("plan_restore", ref="first")["plan"]
+    again = Served(served.project, store, era=era)
+
+    assert again.refused("restore", plan=plan)["code"] == "not-found"
+    again.done("restore", ref="first", plan=plan)
+    assert notes(served) == "good\n"
+
+
+def test_a_plan_that_is_no_longer_true_is_refused(served: Served) -> None:
+    """T1."""
+    plan = served.done("plan_restore", ref="first")["plan"]
+    (served.project / "notes.txt").write_text("edited meanwhile\n")
+
+    assert served.refused("restore", plan=plan)["code"] == "conflict"
+    assert served.refused("restore", ref="first", plan=plan)["code"] == "conflict"
+    assert notes(served) == "edited meanwhile\n"
+
+
+def test_a_plan_to_rewind_is_carried_out_by_its_id(served: Served) -> None:
+    """T15."""
+    served.done("save", message="ruined")
+    looked = served.done("plan_rewind")
+
+    served.done("rewind", plan=looked["plan"])
+    assert notes(served) == "good\n"
+
+
+def test_a_restore_of_nothing_in_particular_is_refused(served: Served) -> None:
+    assert served.refused("restore", confirm=True)["code"] == "usage"
+
+
+# --- Very many files ---
+
+
+def test_very_many_deletions_need_the_plan_itself(served: Served) -> None:
+    """T16."""
+    for number in range(60):
+        (served.project / f"made-{number}.txt").write_text("kept\n")
+
+    error = served.refused("restore", ref="first", confirm=True)
+
+    assert error["code"] == "unsafe"
+    assert "confirm" not in error["hint"]
+    assert (served.project / "made-1.txt").exists()
+    served.done("restore", ref="first", plan=error["details"]["plan"])
+    assert not (served.project / "made-1.txt").exists()
+
+
+def test_very_many_deletions_are_asked_about_whatever_was_said(served: Served) -> None:
+    """T16."""
+    for number in range(60):
+        (served.project / f"made-{number}.txt").write_text("kept\n")
+
+    served.refused("restore", ref="first", confirm=True, answer=ElicitResult(action="decline"))
+
+    assert "This deletes 61 files" in served.asked[0]
+    assert (served.project / "made-1.txt").exists()
+
+
+def test_a_recovery_that_takes_very_many_files_needs_the_plan_itself(served: Served) -> None:
+    """T16."""
+    for number in range(60):
+        (served.project / f"made-{number}.txt").write_text("kept\n")
+
+    error = served.refused("recover", ref="first", roll_back=True, confirm=True)
+
+    assert (served.project / "made-1.txt").exists()
+    served.done("recover", ref="first", roll_back=True, plan=error["details"]["plan"])
+    assert not (served.project / "made-1.txt").exists()
