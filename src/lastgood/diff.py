@@ -95,12 +95,12 @@ def file_patch(before: Side | None, after: Side | None) -> FilePatch:
         return FilePatch(
             patch=_omission_line(before, after, why=b"too large to be shown"), binary=True, large=True
         )
-    if _is_binary(old) or _is_binary(new):
+    if is_binary(old) or is_binary(new):
         return FilePatch(patch=_omission_line(before, after, why=b"binary"), binary=True)
     if before is not None and after is not None and not _same_kind(before, after):
         gone, came = file_patch(before, None), file_patch(None, after)
         return FilePatch(patch=gone.patch + came.patch, additions=came.additions, deletions=gone.deletions)
-    return _lines_patch(before, after, _lines(old), _lines(new))
+    return _lines_patch(before, after, lines_in(old), lines_in(new))
 
 
 def _lines_patch(
@@ -108,7 +108,7 @@ def _lines_patch(
 ) -> FilePatch:
     made = BytesIO()
     made.write(_header(before, after))
-    codes = _opcodes(old, new) if old != new else []
+    codes = opcodes(old, new) if old != new else []
     if codes:
         made.write(_names(before, after))
         made.writelines(_hunks(old, new, codes))
@@ -134,7 +134,8 @@ def _omission_line(before: Side | None, after: Side | None, *, why: bytes) -> by
     return b"# %b and %b differ: %b\n" % (old, new, why)
 
 
-def _is_binary(content: bytes) -> bool:
+def is_binary(content: bytes) -> bool:
+    """Tell whether a content is no text."""
     return b"\0" in content[:_SNIFF]
 
 
@@ -197,14 +198,15 @@ def _quoted(path: bytes) -> bytes:
     return b'"' + b"".join(parts) + b'"'
 
 
-def _lines(content: bytes) -> list[bytes]:
+def lines_in(content: bytes) -> list[bytes]:
     """Return the lines with their ends; only a line feed ends a line."""
     lines = content.split(b"\n")
     last = lines.pop()
     return [line + b"\n" for line in lines] + ([last] if last else [])
 
 
-def _opcodes(old: Sequence[bytes], new: Sequence[bytes]) -> list[Opcode]:
+def opcodes(old: Sequence[bytes], new: Sequence[bytes]) -> list[Opcode]:
+    """Return how lines become others, as `difflib` says it: equal, replace, delete, insert."""
     start = 0
     shorter = min(len(old), len(new))
     while start < shorter and old[start] == new[start]:
@@ -424,7 +426,7 @@ def _report(
     patch: bool,
     hidden: frozenset[bytes],
 ) -> DiffReport:
-    moved = _moves(changes)
+    moved = moves(changes)
     gone = {source.path for source in moved.values()}
     files: list[FileDiff] = []
     patches = BytesIO()
@@ -499,7 +501,7 @@ def _file_diff(change: Change, made: FilePatch, *, old_path: bytes | None) -> Fi
     )
 
 
-def _moves(changes: Sequence[Change]) -> dict[bytes, Change]:
+def moves(changes: Sequence[Change]) -> dict[bytes, Change]:
     """Return where added files came from: the deleted file of the same (not empty) content."""
     gone: dict[tuple[bytes, int], list[Change]] = {}
     for change in changes:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _TABLE = {
     "Activity": "workspace store session tasks checkpoints operations tokens saves sizes buckets notes",
     "Actor": "... name? call?",
+    "BlamedFile": "path *by",
+    "BlamedLines": "first? last? path *by",
+    "BlameReport": "path kind whole lines files",
     "Bucket": "... checkpoints",
     "Checkpoint": "*manifest id short_id name sequence commit good check pinned damaged recovered",
     "Conversation": "messages bytes:size source?",
@@ -255,6 +258,7 @@ _BY_ANNOTATION: dict[str, Callable[[Any], object]] = {
 
 # The verb whose document a report is; other values have none of their own, and are told as in others.
 _VERBS = {
+    "BlameReport": "blame",
     "CheckReport": "check",
     "DeleteReport": "delete",
     "DiffReport": "diff",

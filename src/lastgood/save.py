@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.conversation.capture import GivenConversation
     from lastgood.literals import Kind, Moment
-    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.checkpoint import Actor, Checkpoint
     from lastgood.model.session import Session
 
 
@@ -125,6 +125,8 @@ def _says_something(draft: Draft) -> bool:
 
 # What is not a trigger of its own follows one that is.
 _FOLLOWS = {"session-end": "session-start"}
+# Within a session these hold what was done in it: nobody says so but the session's agent.
+_WORKED = frozenset({"task", "sprint", "feature", "iteration", "error", "interrupt"})
 
 
 def mark(
@@ -136,11 +138,17 @@ def mark(
     moment: Moment | None = None,
     metadata: Mapping[str, str] | None = None,
     replaces: Checkpoint | None = None,
+    actor: Actor | None = None,
 ) -> SaveReport | None:
-    """Make a checkpoint of a moment; None if the settings want none of its kind."""
+    """Make a checkpoint of a moment; None if the settings want none of its kind.
+
+    ``actor`` is whose the changes are: unless that is given the session's agent's, of what is done in one.
+    """
     if not context.settings.auto.wants(_FOLLOWS.get(kind, kind)):
         return None
     draft = Draft(
         kind=kind, message=message, task=task, moment=moment, metadata=metadata or {}, replaces=replaces
     )
-    return save(context, draft)
+    if actor is None and context.session is not None and kind in _WORKED:
+        actor = draft.actor.replace(type="agent")
+    return save(context, draft if actor is None else draft.replace(actor=actor))

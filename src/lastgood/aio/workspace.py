@@ -98,6 +98,7 @@ class AsyncWorkspace(AsyncFace[Workspace]):
     entries: Final = awaited(Workspace.entries)
     read: Final = awaited(Workspace.read)
     log: Final = awaited(Workspace.log)
+    blame: Final = awaited(Workspace.blame)
     changed_paths: Final = awaited(Workspace.changed_paths)
     conversation: Final = awaited(Workspace.conversation)
     transcript: Final = awaited(Workspace.transcript)

@@ -41,7 +41,17 @@ _LONGEST_NAME = 100
 _ID_BYTES = 8
 # Variables that count: those of these names, and all that begin so.
 _NAMES = frozenset({b"HOME", b"PATH", b"TZ", b"TMPDIR", b"TERM", b"NO_COLOR", b"PWD"})
-_BEGINNINGS = (b"LASTGOOD_", b"XDG_")
+# By what is behind the agents' ones is known who saves.
+_BEGINNINGS = (
+    b"LASTGOOD_",
+    b"XDG_",
+    b"CLAUDECODE=",
+    b"CLINE_ACTIVE=",
+    b"CODEX_SANDBOX",
+    b"CURSOR_AGENT=",
+    b"GEMINI_CLI=",
+    b"OPENCODE=",
+)
 
 
 class Broken(Exception):
@@ -164,7 +174,7 @@ def _question(words: Sequence[str], id: bytes) -> Iterator[bytes]:
     yield b"%d" % len(words)
     yield from map(os.fsencode, words)
     for name, value in os.environb.items():
-        if name in _NAMES or name.startswith(_BEGINNINGS):
+        if name in _NAMES or (name + b"=").startswith(_BEGINNINGS):
             yield b"%s=%s" % (name, value)
 
 

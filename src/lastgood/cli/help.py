@@ -33,7 +33,7 @@ EXIT_CODES = {
     143: "ended by SIGTERM",
 }
 GROUPS = (
-    ("Make and look", ("save", "watch", "list", "show", "diff", "log", "cat", "status")),
+    ("Make and look", ("save", "watch", "list", "show", "diff", "log", "blame", "cat", "status")),
     ("Go back", ("restore", "rewind", "undo", "redo", "recover")),
     ("Carry work out", ("run", "install", "uninstall", "mcp")),
     ("Say how the work stands", ("session", "task", "feature", "sprint", "progress")),

@@ -143,6 +143,7 @@ class Console:
     """
 
     def __init__(self, environment: Mapping[str, str], *, streams: Streams | None = None) -> None:
+        self.environment: Mapping[str, str] = environment
         self._streams = Streams() if streams is None else streams
         self.json: bool = False
         self.quiet: bool = False
@@ -179,9 +180,14 @@ class Console:
         return self.err_is_terminal and not self.quiet and not self.json and self._streams.is_live
 
     @property
+    def is_attended(self) -> bool:
+        """Whether somebody types and reads here."""
+        return self.err_is_terminal and self._streams.is_terminal(0)
+
+    @property
     def can_ask(self) -> bool:
         """Whether a person is there to answer: a terminal on both sides, and no JSON wanted."""
-        return not self.json and self.err_is_terminal and self._streams.is_terminal(0)
+        return not self.json and self.is_attended
 
     @property
     def can_draw(self) -> bool:

@@ -224,6 +224,24 @@ FILES: tuple[Verb, ...] = (
         codes=(0, 10, 16),
     ),
     Verb(
+        name="blame",
+        says="tell who changed each line of a file: an agent, a tool's call, or you",
+        about=(
+            "Of each line, as it is now, the checkpoint that it came with, who changed it, when, and\n"
+            "for what: the prompt, the tool's call, the task. Of a folder the same of each file.\n"
+            "Who it was is known from what made the checkpoint: a turn of an agent's host, or what\n"
+            "you saved on a terminal. Where two worked at once, or the checkpoints between are gone,\n"
+            "it says `unknown`. Renamed files are followed; a file that is no text is told as a whole."
+        ),
+        arguments=(Argument(name="PATH", form="held"),),
+        options=(PRIVATE,),
+        examples=(
+            ("lastgood blame src/app.py", "line by line"),
+            ("lastgood blame src", "who changed each file in it last"),
+        ),
+        codes=(0, 10, 15),
+    ),
+    Verb(
         name="cat",
         says="print a file as a checkpoint holds it",
         about=(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from lastgood.model.checkpoint import Actor
 from lastgood.paths import within
 from lastgood.value import Alias, Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import ClassVar
+    from typing import ClassVar, Literal
 
     from lastgood.literals import (
         ChangeStatus,
         DiffStatus,
         FindingState,
+        Kind,
         NotHeldReason,
         Result,
         RewindUnit,
@@ -137,6 +139,56 @@ class LogReport(Value):
 
     path: bytes
     changes: tuple[PathChange, ...]
+
+
+class Blamed(Value):
+    """Who changed something last, and at which checkpoint that came in; without one it is not saved yet.
+
+    ``label`` says for what: a prompt, a tool's call, a task, a message. ``initial`` tells that it was there
+    already when the first checkpoint that is left was made. Who that was nobody knows then.
+    """
+
+    checkpoint: str | None = None
+    at: Timestamp | None = None
+    kind: Kind | None = None
+    session: str | None = None
+    actor: Actor = Actor()
+    label: Text = ""
+    initial: bool = False
+
+
+class BlamedLines(Value):
+    """Lines of a file that one change brought, the first and the last by number; ``path`` is its name then.
+
+    A file that is told as a whole has no numbers.
+    """
+
+    path: bytes
+    by: Blamed
+    first: int | None = None
+    last: int | None = None
+
+
+class BlamedFile(Value):
+    """A file of a folder, with who changed it last."""
+
+    path: bytes
+    by: Blamed
+
+
+class BlameReport(Value):
+    """Who changed a path last: of a file by ``lines``, of a folder by ``files``.
+
+    ``whole`` tells of a file that is no text, or too large. ``content`` are its lines as they are now, None
+    of one that is told as a whole.
+    """
+
+    path: bytes
+    kind: Literal["file", "directory"]
+    whole: bool = False
+    lines: tuple[BlamedLines, ...] = ()
+    files: tuple[BlamedFile, ...] = ()
+    content: tuple[bytes, ...] | None = None
 
 
 class HeadMoved(Value):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context, SessionTransaction
     from lastgood.literals import EffectState, TaskState
-    from lastgood.model.checkpoint import Checkpoint, SaveReport
+    from lastgood.model.checkpoint import Actor, Checkpoint, SaveReport
     from lastgood.model.operation import Operation
     from lastgood.model.session import Effect, Progress, Session
 
@@ -114,7 +114,13 @@ def start_task(
 
 
 def end_task(
-    context: Context, id: str, *, state: TaskState, reason: str = "", replaces: Checkpoint | None = None
+    context: Context,
+    id: str,
+    *,
+    state: TaskState,
+    reason: str = "",
+    replaces: Checkpoint | None = None,
+    actor: Actor | None = None,
 ) -> ProgressReport:
     """End a task that runs, and make its checkpoint; said again, it is made if it was not."""
     reason = tasks.check_text(reason, what="the reason")
@@ -127,7 +133,7 @@ def end_task(
         return tasks.end_task(found, id, state=state, at=now)
 
     _, after = place.change(change, steps=lambda _: _ended(place, id, state=_OUTCOMES[state]))
-    saved = _kept(place, after, id, state=state, reason=reason, replaces=replaces)
+    saved = _kept(place, after, id, state=state, reason=reason, replaces=replaces, actor=actor)
     return place.report(after, task=id, saved=saved)
 
 
@@ -146,6 +152,7 @@ def _kept(
     state: TaskState,
     reason: str,
     replaces: Checkpoint | None,
+    actor: Actor | None,
 ) -> SaveReport | None:
     """Make the checkpoint of a task's end, unless it was made when this was said before."""
     if state == "skipped":
@@ -158,7 +165,15 @@ def _kept(
     command = command_of(place.context, place.id) if place.id is not None and id == COMMAND_TASK else None
     if state == "done":
         message = f"Completed task {id}" if command is None else command_words("after", command)
-        return mark(place.context, "task", message=message, task=id, moment="after", replaces=replaces)
+        return mark(
+            place.context,
+            "task",
+            message=message,
+            task=id,
+            moment="after",
+            replaces=replaces,
+            actor=actor,
+        )
     message = f"Task {id} failed" + (f": {reason}" if reason else "")
     return mark(place.context, "error", message=message, task=id, moment="after")
 
@@ -363,7 +378,9 @@ def begin(context: Context, id: str, *, irreversible: bool, start: str | None) -
     return Begun(report=place.report(after, task=id), effect=begun[0])
 
 
-def done(context: Context, id: str, *, replaces: Checkpoint | None = None) -> ProgressReport:
+def done(
+    context: Context, id: str, *, replaces: Checkpoint | None = None, actor: Actor | None = None
+) -> ProgressReport:
     """Record that a task is done, with the step of its attempt, and make its checkpoint."""
     place = ProgressOwner(context)
     now = context.clock.now()
@@ -373,7 +390,7 @@ def done(context: Context, id: str, *, replaces: Checkpoint | None = None) -> Pr
             lambda found: tasks.end(found, id, state="done", at=now),
             steps=lambda _: _ended_attempt(context, id, state="done"),
         )
-    return end_task(context, id, state="done", replaces=replaces)
+    return end_task(context, id, state="done", replaces=replaces, actor=actor)
 
 
 def failed(context: Context, id: str, *, state: EffectState) -> ProgressReport:

@@ -20,6 +20,7 @@ from lastgood.lease import (
     uptime,
 )
 from lastgood.model.canonical import iso
+from lastgood.model.checkpoint import Actor
 from lastgood.model.report import SessionEnded, SessionStarted
 from lastgood.model.session import Effect, Session
 from lastgood.paths import printable
@@ -304,7 +305,9 @@ def _opened(
         begins = session.goal or "session start"
         if plan is not None and plan.command:
             begins = command_words("before", begins)
-        return mark(inside, "session-start", message=begins)
+        # A host knows that its agent is not at work yet; of all else nobody knows who was.
+        before = None if session.exclusive else Actor(type="person")
+        return mark(inside, "session-start", message=begins, actor=before)
     except BaseException:  # also if the caller is interrupted: nobody will end what never began
         if inside.work.session(session.id) is not None:
             close(inside, session, finished=True, by="failed")
@@ -371,7 +374,9 @@ def end(
     if state == "active":
         ends = "session end" if finished else "session left"
         command = command_of(context, session.id)
-        saved = mark(inside, "session-end", message=ends if command is None else command_words(ends, command))
+        said = ends if command is None else command_words(ends, command)
+        since = None if session.exclusive else Actor(type="person")
+        saved = mark(inside, "session-end", message=said, actor=since)
     ended = close(
         context,
         session,

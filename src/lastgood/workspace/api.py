@@ -47,8 +47,8 @@ class Workspace(Restores, Recovers):
     are the exceptions of `lastgood.errors`.
 
     - Every day: ``save``, ``list``, ``diff``, ``restore``, ``rewind``, ``undo``, ``redo``, ``status``.
-    - What a checkpoint holds: ``get``, ``entries``, ``read``, ``log``, ``conversation``, ``transcript``,
-      ``previous``, ``stands_at``, ``changed_paths``, ``operations``.
+    - What a checkpoint holds: ``get``, ``entries``, ``read``, ``log``, ``blame``, ``conversation``,
+      ``transcript``, ``previous``, ``stands_at``, ``changed_paths``, ``operations``.
     - Looking before restoring: ``plan_restore``, ``plan_rewind``, ``preview_rewind``,
       ``rewind_target``, ``preview``, ``apply``.
     - What is good, and kept: ``check``, ``name``, ``pin``, ``unpin``, ``delete``, ``verify``.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from lastgood.model.operation import Operation
     from lastgood.model.report import (
+        BlameReport,
         DiffReport,
         ListedEntry,
         LogReport,
@@ -316,6 +317,17 @@ class OpenWorkspace:
             check_count(limit, least=0, what="the limit")
         wanted = inside(path, self._context.root)
         return path_log(self._context, self._view, wanted, limit=limit, guards=guards)
+
+    def blame(self, path: PathLike, *, private: bool = True) -> BlameReport:
+        """Return who changed each line of a file last, as it is now; of a folder the same of each file.
+
+        Lines that nobody saved yet are told as that. Who names a file gets it; with ``private=False`` one
+        that is private is refused (`Unsafe`), as on the command line (rule S5). Raises `NotFound` for what
+        is not there, or in no checkpoint.
+        """
+        from lastgood.blame import blame
+
+        return blame(self._context, inside(path, self._context.root), private=private)
 
     def changed_paths(self, checkpoints: Sequence[Checkpoint]) -> dict[str, tuple[bytes, ...]]:
         """Return which paths changed at some checkpoints since the one before each, by id.

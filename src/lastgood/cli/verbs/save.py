@@ -16,6 +16,8 @@ from lastgood.cli.wording import (
     where_it_stands,
 )
 from lastgood.errors import Usage
+from lastgood.ids import SESSION_VARIABLE
+from lastgood.model.checkpoint import Actor
 from lastgood.paths import printable, to_text
 from lastgood.value import cast
 from lastgood.workspace.opened import OpenWorkspace
@@ -31,6 +33,16 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import CheckReport, HealthNote, Manifest, SaveReport
     from lastgood.model.tree import Gap
 
+# What agents set in the environment of the commands that they start.
+_AGENTS = {
+    "CLAUDECODE": "claude-code",
+    "CLINE_ACTIVE": "cline",
+    "CODEX_SANDBOX": "codex",
+    "CODEX_SANDBOX_NETWORK_DISABLED": "codex",
+    "CURSOR_AGENT": "cursor",
+    "GEMINI_CLI": "gemini-cli",
+    "OPENCODE": "opencode",
+}
 _GAPS_SHOWN = 10
 _IGNORED_SHOWN = 3
 
@@ -60,6 +72,7 @@ def save_verb(call: Call, console: Console) -> int:
                 task=call.text("task"),
                 tokens=opening.count_option(call, "tokens"),
                 transcript=call.text("transcript"),
+                actor=_actor(console),
             )
         _tell(report, console, known=workspace.remarks)
         verdict = None if order is None else _judged(report, order, console, workspace=workspace)
@@ -68,6 +81,16 @@ def save_verb(call: Call, console: Console) -> int:
     console.answer("save", report)
     failed = verdict is not None and not verdict.good
     return OMISSIONS if report.new_gaps or failed else 0
+
+
+def _actor(console: Console) -> Actor:
+    """Return who saves: an agent that says so in its environment, a session's, or a person on a terminal."""
+    for variable, name in _AGENTS.items():
+        if console.environment.get(variable):
+            return Actor(type="agent", name=name)
+    if console.environment.get(SESSION_VARIABLE):
+        return Actor(type="agent")
+    return Actor(type="person") if console.is_attended else Actor()
 
 
 class _Watched:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from signal import SIGHUP, SIGINT, SIGQUIT
 
+from lastgood.attribution import UNKNOWN
 from lastgood.errors import Conflict, LastgoodError
 from lastgood.ids import short
 from lastgood.paths import printable, to_bytes, to_text, within
@@ -14,7 +15,7 @@ from lastgood.tasks import ATTEMPT
 from lastgood.tasks import task as task_of
 from lastgood.terminal import is_hung_up
 from lastgood.value import Value
-from lastgood.workspace.running.context import Interrupted, message_of, name_of
+from lastgood.workspace.running.context import Interrupted, message_of, name_of, worker_of
 from lastgood.workspace.running.given import STDIN
 from lastgood.workspace.running.output import Output
 
@@ -50,7 +51,11 @@ def keep_start(context: RunContext, task: PlannedTask) -> str | None:
     ):
         return None
     report = context.workspace.keep(
-        "risky" if risky else "auto", f"before task {task.id}", task=task.id, moment="before"
+        "risky" if risky else "auto",
+        f"before task {task.id}",
+        task=task.id,
+        moment="before",
+        actor=UNKNOWN,
     )
     context.events.saved(report, task=task.id)
     context.rested()
@@ -80,6 +85,8 @@ def save_leftover(
         moment="after",
         metadata={ATTEMPT: str(attempt.attempt)},
         replaces=replaces,
+        # Of one that nobody saw end nobody knows who was at work since.
+        actor=UNKNOWN if reason == _INTERRUPTED else worker_of(task),
     )
     context.events.saved(report, task=task.id)
     context.rested()
@@ -484,7 +491,11 @@ class Attempt:
         assert task.check is not None
         number = self.effect.attempt
         saved = context.workspace.keep(
-            "auto", f"task {task.id} before its check", task=task.id, metadata={ATTEMPT: str(number)}
+            "auto",
+            f"task {task.id} before its check",
+            task=task.id,
+            metadata={ATTEMPT: str(number)},
+            actor=worker_of(task),
         )
         context.events.saved(saved, task=task.id)
         context.events.tell("check-started", task=task.id, attempt=number, checkpoint=saved.checkpoint.id)
@@ -540,7 +551,7 @@ class Attempt:
 
     def _done(self, verdict: CheckReport | None) -> Ended:
         context, task = self._context, self._task
-        report = context.workspace.attempt_done(task.id, replaces=self._checking)
+        report = context.workspace.attempt_done(task.id, replaces=self._checking, actor=worker_of(task))
         checkpoint = self._judged(report.saved.checkpoint if report.saved else None, verdict)
         if checkpoint is not None:
             context.events.checkpoint(checkpoint, task=task.id)

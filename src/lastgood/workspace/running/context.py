@@ -8,6 +8,7 @@ import time
 
 from lastgood.cancellation import CancelWhen, cancel_check
 from lastgood.errors import Busy, LastgoodError, Storage
+from lastgood.model.checkpoint import Actor
 from lastgood.model.run import RunEvent
 from lastgood.paths import to_bytes, to_text
 
@@ -27,6 +28,22 @@ if TYPE_CHECKING:
     from lastgood.model.session import Task
     from lastgood.workspace.running.given import StandardInput
     from lastgood.workspace.running.workspace import RunWorkspace
+
+
+# --- Whose the changes are that are made while a task runs ---
+
+# The programs of agents, as they are started.
+_AGENTS = frozenset(
+    {"aider", "claude", "cline", "codex", "copilot", "crush", "cursor-agent", "gemini", "goose", "opencode"}
+)
+
+
+def worker_of(task: PlannedTask) -> Actor:
+    """Return who does a task's work: the program that it starts, an agent if it is known to be one."""
+    words = task.run.split() if isinstance(task.run, str) else list(task.run)
+    program = next((word for word in words if "=" not in word), "")
+    name = program.strip("'\"").rpartition("/")[2]
+    return Actor(type="agent" if name in _AGENTS else "tool", name=name or None, call=task.id)
 
 
 # --- Signals that ask this process to end, kept until its work has come to an orderly stop ---
@@ -257,7 +274,9 @@ class RunContext:
         if not self.workspace.settings.auto.wants("interval"):
             return
         try:
-            report = self.workspace.keep("auto", f"while task {task.id} runs", task=task.id)
+            report = self.workspace.keep(
+                "auto", f"while task {task.id} runs", task=task.id, actor=worker_of(task)
+            )
         except LastgoodError as error:
             self.events.notice(f"no checkpoint could be made: {message_of(error)}", task=task.id)
             return
@@ -302,7 +321,11 @@ class RunContext:
             self.workspace.keep_conversation(None)
         else:
             if self.workspace.said_more():  # in the one before
-                self.events.saved(self.workspace.keep("auto", f"while task {task.id} runs", task=task.id))
+                self.events.saved(
+                    self.workspace.keep(
+                        "auto", f"while task {task.id} runs", task=task.id, actor=worker_of(task)
+                    )
+                )
             self.workspace.keep_conversation(found.transcript, host=found.host, name=found.session)
         self._transcript = None if found is None else found.transcript
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from lastgood.attribution import UNKNOWN
 from lastgood.command import GuardedCommands
 from lastgood.conversation.search import ConversationSearch
 from lastgood.errors import Conflict, LastgoodError, Usage
@@ -20,6 +21,7 @@ from lastgood.workspace.running.context import (
     Signals,
     message_of,
     name_of,
+    worker_of,
 )
 from lastgood.workspace.running.given import StandardInput
 from lastgood.workspace.running.output import outputs_of
@@ -97,7 +99,7 @@ class Runner:
         ended = [task for task in self._context.events.tasks() if task.state == "done" and task.ended_at]
         last = max(ended, key=lambda task: task.ended_at or 0, default=None)
         if last is not None and not workspace.shows_done(last.id):
-            self._context.events.saved(workspace.attempt_done(last.id).saved, task=last.id)
+            self._context.events.saved(workspace.attempt_done(last.id, actor=UNKNOWN).saved, task=last.id)
         self._closed = {
             sprint for sprint in self._context.plan.sprints if workspace.is_marked("sprint", sprint)
         }
@@ -313,7 +315,9 @@ class Runner:
         id = None if task is None else task.id
         steps = [] if id is None else attempts(context.workspace.context, id)
         metadata = {ATTEMPT: str(steps[-1].attempt)} if steps else {}
-        context.events.saved(context.workspace.keep("interrupt", reason, task=id, metadata=metadata), task=id)
+        actor = UNKNOWN if task is None else worker_of(task)
+        saved = context.workspace.keep("interrupt", reason, task=id, metadata=metadata, actor=actor)
+        context.events.saved(saved, task=id)
 
     def _beside(self, error: BaseException) -> None:
         """Leave the session to be continued while an exception goes on, which is not to be hidden."""

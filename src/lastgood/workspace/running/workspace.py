@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # How many earlier runs are read at a time, to look for one of the same plan.
 _RUNS_A_PAGE = 200
 _MESSAGE_LIMIT = 2000
+_RUN = Actor(type="lastgood", name="run")
 
 
 class RunWorkspace(OpenWorkspace):
@@ -217,15 +218,16 @@ class RunWorkspace(OpenWorkspace):
         moment: Moment | None = None,
         metadata: Mapping[str, str] | None = None,
         replaces: Checkpoint | None = None,
+        actor: Actor = _RUN,
     ) -> SaveReport:
-        """Make a checkpoint of a moment of the run."""
+        """Make a checkpoint of a moment of the run; ``actor`` is whose the changes are."""
         draft = Draft(
             kind=kind,
             message=message[:_MESSAGE_LIMIT],
             task=task,
             moment=moment,
             metadata=metadata or {},
-            actor=Actor(type="lastgood", name="run"),
+            actor=actor,
             replaces=replaces,
         )
         return self._saved(draft, allow_empty=None, budget=None, given=None)
@@ -263,9 +265,11 @@ class RunWorkspace(OpenWorkspace):
         self._changed(lambda: begun.report)
         return begun
 
-    def attempt_done(self, id: str, *, replaces: Checkpoint | None = None) -> ProgressReport:
-        """Record that a task is done, and make its checkpoint."""
-        return self._changed(lambda: progress.done(self._context, id, replaces=replaces))
+    def attempt_done(
+        self, id: str, *, replaces: Checkpoint | None = None, actor: Actor | None = None
+    ) -> ProgressReport:
+        """Record that a task is done, and make its checkpoint; ``actor`` is whose its changes are."""
+        return self._changed(lambda: progress.done(self._context, id, replaces=replaces, actor=actor))
 
     def attempt_failed(self, id: str, *, state: EffectState) -> ProgressReport:
         """Record that an attempt failed."""

@@ -1,0 +1,101 @@
+"""blame: who changed each line of a file, and each file of a folder."""
+
+from __future__ import annotations
+
+from lastgood.cli.grammar import quoted
+from lastgood.cli.opening import open_group
+from lastgood.cli.references import reached
+from lastgood.cli.typed_paths import path_of
+from lastgood.cli.wording import padded, shortened, table, width
+from lastgood.ids import short
+from lastgood.paths import printable, to_text
+from lastgood.workspace.opened import OpenWorkspace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lastgood.cli.grammar import Call
+    from lastgood.cli.opening import Console
+    from lastgood.model.report import Blamed, BlameReport
+
+_OF_A_FOLDER = ("Path", "Who", "Date", "ID", "What")
+_OF_A_FILE = ("ID", "Who", "Date", "What")
+_ROOM = 20
+_WHO = 16
+_NOT_SAVED = "(not saved)"
+
+
+def blame_verb(call: Call, console: Console) -> int:
+    """Tell who changed what of a path last."""
+    with open_group(call, OpenWorkspace, purpose="find") as workspace:
+        typed = call.arguments[0]
+        typed = reached(typed, call, workspace) if console.can_ask else typed
+        report = workspace.blame(path_of(typed, call, workspace), private=call.has("private"))
+    if console.answer("blame", report):
+        return 0
+    if report.kind == "directory":
+        rows = [(printable(to_text(one.path)), *_words(one.by, console)) for one in report.files]
+        shown = table(
+            [_OF_A_FOLDER, *((path, who, date, id, what) for path, id, who, date, what in rows)],
+            flexible=(0, 4),
+            limit=console.columns(),
+            expendable=(2, 3),
+            room=_ROOM,
+        )
+        console.page([console.styled(shown[0], "bold"), *shown[1:]])
+        return 0
+    changes = table(
+        [_OF_A_FILE, *dict.fromkeys(_words(one.by, console) for one in report.lines)],
+        flexible=(3,),
+        limit=console.columns(),
+        expendable=(2,),
+        room=_ROOM,
+    )
+    lines = _file_lines(report, limit=console.columns())
+    console.page([console.styled(changes[0], "bold"), *changes[1:], *([""] if lines else []), *lines])
+    if console.out_is_terminal and any(one.by.checkpoint for one in report.lines):
+        console.note(f"what such a change was: {call.command(f'diff --previous ID -- {quoted(typed)}')}")
+    return 0
+
+
+def _words(by: Blamed, console: Console) -> tuple[str, str, str, str]:
+    """Return the id, who, when, and for what."""
+    if by.checkpoint is None or by.at is None:
+        return _NOT_SAVED, "-", "-", "changed since the last checkpoint"
+    label = "there before the first checkpoint" if by.initial else " ".join(by.label.split())
+    return short(by.checkpoint), who(by), console.moment(by.at), printable(label) or "-"
+
+
+def who(by: Blamed) -> str:
+    """Return in a word or two who changed something."""
+    if by.checkpoint is None or by.initial:
+        return "-"
+    actor = by.actor
+    return printable(actor.name) if actor.name and actor.type in {"agent", "tool"} else actor.type
+
+
+def _file_lines(report: BlameReport, *, limit: int | None) -> list[str]:
+    """Return each line of a file behind the checkpoint that it came with, and who that was."""
+    if report.content is None:
+        return []
+    ids = [_NOT_SAVED if one.by.checkpoint is None else short(one.by.checkpoint) for one in report.lines]
+    names = [shortened(who(one.by), _WHO) for one in report.lines]
+    wide = max(map(width, names), default=0)
+    longest = max(map(len, ids), default=0)
+    digits = len(str(len(report.content)))
+    lines = []
+    for one, id, name in zip(report.lines, ids, names, strict=True):
+        assert one.first is not None
+        assert one.last is not None
+        head = f"{id:{longest}}  {padded(name, wide)}"
+        for number, text in _numbered(report.content, one.first, one.last):
+            line = f"{head}  {number:{digits}}  {text}".rstrip()
+            lines.append(line if limit is None else shortened(line, limit))
+    return lines
+
+
+def _numbered(content: tuple[bytes, ...], first: int, last: int) -> Iterable[tuple[int, str]]:
+    for number in range(first, last + 1):
+        text = to_text(content[number - 1].rstrip(b"\r\n"))
+        yield number, printable(text.expandtabs())
