@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from lastgood.catalogue import Query
+from lastgood.errors import Damaged
 from lastgood.lease import state_of
 from lastgood.model.checkpoint import Actor
+from lastgood.model.tree import compare
+from lastgood.paths import printable, to_text
+from lastgood.trees import Files, tree_of
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lastgood.catalogue import CheckpointFacts
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.operation import Operation
     from lastgood.model.session import Effect
 
 _PAGE = 32
@@ -157,3 +163,86 @@ class Authors:
             return turn.started_at
         alive = state_of(self._context, session) == "active"
         return None if alive else session.ended_at or session.heartbeat_at
+
+
+def is_beside_turns(context: Context, *, session: str) -> bool:
+    """Tell whether the turn of another session is under way now."""
+    running = context.work.effects(context.key, state="running")
+    others = {one.session for one in running if one.task is None and one.session not in {None, session}}
+    found = [context.work.session(one) for one in others if one is not None]
+    return any(one is not None and state_of(context, one) == "active" for one in found)
+
+
+# --- What went on beside a session: files taken back under it, and others at the same file ---
+
+# Of so many operations is told, and of so many checkpoints of each session the paths are compared.
+_OPERATIONS = 16
+_COMPARED = 20
+_TOUCHED = frozenset({"write", "delete", "chmod"})
+
+
+def taken_back_since(context: Context, moment: int) -> tuple[Operation, ...]:
+    """Return what was restored, undone and done again since a moment, newest first, and still counts."""
+    found = [
+        one
+        for one in context.catalogue.operations(context.key, limit=_OPERATIONS)
+        if one.at > moment and _touched(one)
+    ]
+    # One that was undone since changed nothing together with its undo, if both are new.
+    undone = {one.of for one in found if one.type == "undo"}
+    gone = {one.id for one in found if one.undone and one.id in undone}
+    return tuple(one for one in found if one.id not in gone and (one.type != "undo" or one.of not in gone))
+
+
+def touched_paths(operations: Iterable[Operation]) -> list[bytes]:
+    """Return the files that operations wrote or took away."""
+    return sorted({path for one in operations for path in _touched(one)})
+
+
+def _touched(operation: Operation) -> list[bytes]:
+    return [one.path for one in operation.steps if one.action in _TOUCHED]
+
+
+def left_off(context: Context, transcript: str) -> int | None:
+    """Return when the last session of a conversation that is over was last heard of; None of a new one."""
+    ended = [one for one in context.work.sessions(context.key) if one.transcript == transcript]
+    over = [one.ended_at or one.heartbeat_at for one in ended if one.state != "active"]
+    return max(over, default=None)
+
+
+def shared_paths(context: Context) -> dict[bytes, tuple[str, ...]]:
+    """Return the files that changed in several sessions that are under way, with these sessions' ids.
+
+    Told by the newest checkpoints of each. Whose which change is cannot be told where their turns overlap.
+    """
+    alive = [
+        one
+        for one in context.work.sessions(context.key, state="active")
+        if state_of(context, one) == "active"
+    ]
+    by: dict[bytes, list[str]] = {}
+    for session in alive if len(alive) > 1 else ():
+        for path in _changed_in(context, session.id):
+            by.setdefault(path, []).append(session.id)
+    return {path: tuple(ids) for path, ids in sorted(by.items()) if len(ids) > 1}
+
+
+def _changed_in(context: Context, session: str) -> set[bytes]:
+    query = Query(workspace_key=context.key, session=session, guards=False, brief=True, limit=_COMPARED)
+    paths: set[bytes] = set()
+    for one in context.catalogue.find(query):
+        before = None if one.previous is None else context.catalogue.get(one.previous)
+        if before is None or one.actor.type == "person" or before.manifest.root == one.manifest.root:
+            continue
+        try:
+            older, newer = (Files(tree_of(side), context.engine) for side in (before, one))
+            paths.update(change.path for change in compare(older, newer, gaps=one.gaps))
+        except Damaged:
+            continue
+    return paths
+
+
+def shared_words(path: bytes, sessions: Sequence[str]) -> str:
+    """Return in words that several sessions are at one file."""
+    named = " and ".join(sessions)
+    return f"{printable(to_text(path))} changed in sessions {named}, all under way"

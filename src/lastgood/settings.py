@@ -32,6 +32,9 @@ TRIGGERS: tuple[str, ...] = (
     "error",
 )
 
+# What may do so beside these, where it is asked for: two looks at the files for each call of a tool.
+MORE_TRIGGERS: tuple[str, ...] = ("tool",)
+
 # Rule P2: the files in which agents commonly keep how far they are.
 STATE_FILES: tuple[str, ...] = ("feature_list.json", "progress.md")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.attribution import shared_paths, shared_words
 from lastgood.conversation.capture import transcript_notes
 from lastgood.errors import Busy, Damaged
 from lastgood.lease import current_session, left_elsewhere, living_sessions, unfinished
@@ -15,9 +16,12 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lastgood.context import Context
     from lastgood.literals import State
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.session import SessionReport
     from lastgood.model.tree import Change, Counts
     from lastgood.view import View
 
@@ -65,6 +69,7 @@ def status(context: Context, view: View) -> StatusReport:
             *busy,
             *context.remarks,
             *transcript_notes(context, own),
+            *_shared_notes(context, living),
             *_health(context),
         ),
         session=about,
@@ -187,6 +192,19 @@ def _is_under_way(context: Context) -> bool:
             return False
     except Busy:
         return True
+
+
+def _shared_notes(context: Context, living: Sequence[SessionReport]) -> list[HealthNote]:
+    """Say so if sessions that are under way are at the same file."""
+    found = shared_paths(context) if len(living) > 1 else {}
+    return [
+        HealthNote(
+            code="shared-file",
+            message=shared_words(path, sessions),
+            hint="whose which line is, as far as that is known: lastgood blame PATH",
+        )
+        for path, sessions in list(found.items())[:_SHOWN]
+    ]
 
 
 def _health(context: Context) -> list[HealthNote]:

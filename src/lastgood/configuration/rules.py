@@ -9,6 +9,7 @@ from lastgood.quantities import parse_duration, parse_size
 from lastgood.settings import (
     BUILT_IN_EXCLUDES,
     BUILT_IN_INCLUDES,
+    MORE_TRIGGERS,
     STATE_FILES,
     TRIGGERS,
     AutoSettings,
@@ -197,7 +198,12 @@ KEYS: dict[str, Key] = {
     ),
     "auto.enabled": Key(form="flag", default=True, says="whether any checkpoint is made by itself"),
     "auto.interval": Key(form="duration", default=900.0, says="how often, while a run or a watch is on"),
-    "auto.on": Key(form="choices", default=TRIGGERS, choices=TRIGGERS, says="the moments that make one"),
+    "auto.on": Key(
+        form="choices",
+        default=TRIGGERS,
+        choices=(*TRIGGERS, *MORE_TRIGGERS),
+        says="the moments that make one",
+    ),
     "retention.max_checkpoints": Key(
         form="count", default=LimitSettings().max_checkpoints, says="how many a workspace keeps"
     ),

@@ -7,8 +7,20 @@ takes back.
 
 from __future__ import annotations
 
+from lastgood.attribution import (
+    UNKNOWN,
+    is_beside_turns,
+    left_off,
+    shared_paths,
+    shared_words,
+    taken_back_since,
+    touched_paths,
+)
+from lastgood.hooks.risk import is_risky
 from lastgood.model.checkpoint import Actor
+from lastgood.paths import printable, to_text
 from lastgood.rewind import BEGAN
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,15 +28,27 @@ if TYPE_CHECKING:
 
     from lastgood.hooks.event import HookEvent
     from lastgood.literals import Kind
+    from lastgood.model.checkpoint import SaveReport
     from lastgood.model.session import Effect
     from lastgood.workspace import Workspace
 
 # How long a look at the workspace may take, in seconds: an agent waits for it.
 BUDGET = 10.0
 _CUT_SHORT = "interrupted: "
+_OF_TOOLS = frozenset({"tool", "tool-end", "tool-failed", "batch-end"})
+_PERSON = Actor(type="person")
+# So many of the files are named that changed under an agent.
+_TOLD = 10
 
 
-def respond(workspace: Workspace, event: HookEvent, *, session: str | None) -> None:
+class Reply(Value):
+    """What a host is to be told: the agent as ``context`` of its turn, a person by a ``message``."""
+
+    context: str | None = None
+    message: str | None = None
+
+
+def respond(workspace: Workspace, event: HookEvent, *, session: str | None) -> Reply:
     """Make the checkpoint that an event is worth, if any, in a session of the host's own unless one is given.
 
     That of a tool is worth one before what is risky alone, which the caller asks first (`is_risky`).
@@ -33,20 +57,22 @@ def respond(workspace: Workspace, event: HookEvent, *, session: str | None) -> N
     found, begun = (session, False) if session else _session(workspace, event)
     moments = _Moments(workspace, event, session=found)
     if event.kind == "session-start":
-        if not begun:
-            moments.save("session-start", f"session {event.text or 'start'}", alone=False)
+        if begun:
+            return moments.retold_after_a_break()
+        moments.save("session-start", f"session {event.text or 'start'}", alone=False, actor=_PERSON)
     elif event.kind == "prompt":
-        moments.prompted()
-    elif event.kind == "tool":
-        moments.save("risky", f"before: {event.label}", alone=False)
+        return moments.prompted()
+    elif event.kind in _OF_TOOLS:
+        moments.of_tool()
     elif event.kind == "turn-end":
-        moments.ended()
+        return moments.ended()
     elif event.kind == "compaction":
         moments.save("compaction", "before the conversation is compacted")
     elif event.kind == "session-end":
         moments.break_off(moments.turns())
         if session is None:
             workspace.session_end(found)
+    return Reply()
 
 
 def _session(workspace: Workspace, event: HookEvent) -> tuple[str, bool]:
@@ -80,6 +106,7 @@ class _Moments:
         self._workspace = workspace.within(session)
         self._session = session
         self._event = event
+        self._context = self._workspace._context  # noqa: SLF001 - no verb tells what is asked of it here
         self._actor = Actor(type="agent", name=event.host)
 
     def save(
@@ -90,36 +117,98 @@ class _Moments:
         alone: bool = True,
         turn: Effect | None = None,
         allow_empty: bool = False,
-    ) -> None:
+        actor: Actor | None = None,
+    ) -> SaveReport | None:
         """Make a checkpoint if its kind is wanted; ``alone`` tells that a conversation is worth one.
 
-        That of a ``turn`` says at which checkpoint the turn began, by which a rewind finds it.
+        That of a ``turn`` says at which checkpoint the turn began, by which a rewind finds it. Its changes
+        are the agent's unless an ``actor`` is given; beside the turn of another session nobody knows.
         """
         began = None if turn is None else turn.stood
-        if self._workspace.settings.auto.wants("turn" if kind == "auto" else kind):
-            self._workspace.save(
-                message,
-                kind=kind,
-                metadata=None if began is None else {BEGAN: began},
-                allow_empty=allow_empty,
-                actor=self._actor,
-                budget=BUDGET,
-                conversation_alone=alone,
-            )
+        if not self._workspace.settings.auto.wants("turn" if kind == "auto" else kind):
+            return None
+        others = is_beside_turns(self._context, session=self._session)
+        return self._workspace.save(
+            message,
+            kind=kind,
+            metadata=None if began is None else {BEGAN: began},
+            allow_empty=allow_empty,
+            actor=UNKNOWN if others else actor or self._actor,
+            budget=BUDGET,
+            conversation_alone=alone,
+        )
 
-    def prompted(self) -> None:
-        """Keep what a person changed before a turn begins, and what one left that was cut short."""
-        if not self.break_off(self.turns()):
-            self.save("auto", f"before: {self._event.label}", alone=False)
+    def of_tool(self) -> None:
+        """Keep what is there before a call of a tool, or what one changed.
+
+        What several changed that ran beside each other is no single one's.
+        """
+        event = self._event
+        if event.kind == "tool":
+            risky = event.command is not None and is_risky(event.command)
+            said = event.label if risky else f"{event.tool}: {event.label or ', '.join(event.paths)}"
+            self.save("risky" if risky else "tool", f"before: {said}".removesuffix(": "), alone=False)
+        elif event.tool is not None:
+            said = f"{event.tool}: {event.label or ', '.join(event.paths)}"
+            actor = Actor(type="tool", name=event.tool, call=event.call)
+            self.save("tool", said.removesuffix(": "), alone=False, actor=actor)
+        else:
+            self.save("tool", "tools used beside each other", alone=False)
+
+    def prompted(self) -> Reply:
+        """Keep what a person changed before a turn begins, and what one left that was cut short.
+
+        The agent is told what was taken back under it since its last turn began (rule P9).
+        """
+        own = [one for one in self._workspace.steps(self._session) if one.task is None]
+        running = [one for one in own if one.state == "running"]
+        if not self.break_off(running):
+            self.save("auto", f"before: {self._event.label}", alone=False, actor=_PERSON)
+        session = self._context.work.session(self._session)
+        since = max((one.started_at for one in own), default=0 if session is None else session.started_at)
         self._workspace.step_start(self._event.label or "a turn")
+        return self._retold(since)
 
-    def ended(self) -> None:
-        """Keep what a turn came to."""
+    def retold_after_a_break(self) -> Reply:
+        """Tell an agent that resumes a conversation what was taken back since that was over (rule P9)."""
+        transcript = self._event.transcript
+        since = None if transcript is None else left_off(self._context, transcript)
+        return Reply() if since is None else self._retold(since)
+
+    def _retold(self, since: int) -> Reply:
+        operations = taken_back_since(self._context, since)
+        paths = touched_paths(operations)
+        if not paths:
+            return Reply()
+        newest = operations[0]
+        did = {"undo": "a restore was undone", "redo": "a restore was done again"}
+        target = None if newest.target is None else self._context.catalogue.get(newest.target)
+        what = did.get(newest.type, "files were restored")
+        title = "" if target is None else (target.name or target.message).strip().partition("\n")[0]
+        at = "" if target is None else f" to {target.short_id}" + (f" ({printable(title)})" if title else "")
+        more = f" and {len(paths) - _TOLD:,} more" if len(paths) > _TOLD else ""
+        shown = ", ".join(printable(to_text(path)) for path in paths[:_TOLD]) + more
+        return Reply(
+            context=f"Since your last turn {what}{at} with lastgood, outside of this conversation."
+            f" These files changed under you: {shown}. Read them again before you rely on them."
+        )
+
+    def ended(self) -> Reply:
+        """Keep what a turn came to; a person is told of files at which other sessions are, too."""
         turns = self.turns()
         last = turns[-1] if turns else None
-        self.save("turn", "a turn" if last is None else last.name, turn=last)
+        report = self.save("turn", "a turn" if last is None else last.name, turn=last)
         for one in turns:
             self._workspace.step_end(one)
+        if report is None or not report.created:
+            return Reply()
+        shared = shared_paths(self._context)
+        own = {path: ids for path, ids in shared.items() if self._session in ids}
+        if not own:
+            return Reply()
+        path, ids = next(iter(own.items()))
+        more = f" (and {len(own) - 1:,} more)" if len(own) > 1 else ""
+        return Reply(message=f"lastgood: {shared_words(path, ids)}{more}")
 
     def break_off(self, turns: Sequence[Effect]) -> bool:
         """Keep what a turn left that nobody saw end; False if there is none.
@@ -127,7 +216,9 @@ class _Moments:
         Where recovery kept that already, what is new is that it was a turn.
         """
         if turns:
-            self.save("turn", _CUT_SHORT + turns[-1].name, turn=turns[-1], allow_empty=True)
+            # Nobody knows when it was, nor who changed what since.
+            said = _CUT_SHORT + turns[-1].name
+            self.save("turn", said, turn=turns[-1], allow_empty=True, actor=UNKNOWN)
         for one in turns:
             self._workspace.step_end(one, state="failed")
         return bool(turns)

@@ -1,0 +1,227 @@
+"""Whose what hosts tell of is, and what agents are told of what changed under them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastgood.hooks.event import HookEvent
+from lastgood.hooks.respond import Reply, respond
+from lastgood.model.checkpoint import Actor
+from lastgood.settings import TRIGGERS, AutoSettings, Settings
+from lastgood.workspace import Workspace
+
+AGENT = Actor(type="agent", name="claude-code")
+PERSON = Actor(type="person")
+WITH_TOOLS = Settings(auto=AutoSettings(on=(*TRIGGERS, "tool")))
+
+
+class Host:
+    """A conversation of a host in the test's process."""
+
+    def __init__(self, workspace: Workspace, project: Path, *, name: str = "one") -> None:
+        self.workspace = workspace
+        self.transcript = project.parent / f"{name}.jsonl"
+        self.folder = str(project)
+        self.name = name
+
+    def tells(self, kind: str, **fields: Any) -> Reply:
+        event = HookEvent(
+            host="claude-code",
+            kind=kind,  # type: ignore[arg-type]
+            session=self.name,
+            folder=self.folder,
+            transcript=str(self.transcript),
+            **fields,
+        )
+        return respond(self.workspace, event, session=None)
+
+    def asked(self, prompt: str) -> Reply:
+        return self.tells("prompt", text=prompt)
+
+    def used(self, tool: str, call: str | None, **fields: Any) -> Reply:
+        return self.tells("tool-end", tool=tool, call=call, **fields)
+
+
+@pytest.fixture
+def host(workspace: Workspace, project: Path) -> Host:
+    (project / "file").write_text("0\n")
+    started = Host(workspace, project)
+    started.tells("session-start", text="startup")
+    return started
+
+
+def whose(workspace: Workspace, path: str = "file") -> list[str]:
+    """Return who changed each line."""
+    words: list[str] = []
+    for one in workspace.blame(path).lines:
+        assert one.first is not None
+        assert one.last is not None
+        actor = one.by.actor
+        said = [
+            "unsaved" if one.by.checkpoint is None else "-" if one.by.initial else actor.name or actor.type
+        ]
+        words += said * (one.last - one.first + 1)
+    return words
+
+
+def test_turns_are_the_agents_and_what_is_between_the_persons(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    file = project / "file"
+    host.asked("write it")
+    file.write_text("0\n1\n")
+    host.tells("turn-end")
+    file.write_text("0\n1\n2\n")
+    host.asked("go on")
+    file.write_text("0\n1\n2\n3\n")
+    host.tells("tool", command="rm -rf x")
+    file.write_text("0\n1\n2\n3\n4\n")
+    host.tells("turn-end")
+    file.write_text("0\n1\n2\n3\n4\n5\n")
+    host.tells("session-end")
+
+    agent = "claude-code"
+    assert whose(workspace) == ["-", agent, "person", agent, agent, "person"]
+    labels = [one.by.label for one in workspace.blame("file").lines]
+    assert labels[1:5] == ["write it", "before: go on", "go on", "go on"]
+
+
+def test_what_a_turn_left_that_nobody_saw_end_may_be_anybodys(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    host.asked("write it")
+    (project / "file").write_text("0\n1\n")
+    host.asked("do it otherwise")
+
+    assert whose(workspace) == ["-", "unknown"]
+
+
+def test_calls_of_tools_are_told_apart_where_they_make_checkpoints(
+    opened: Callable[..., Workspace], project: Path
+) -> None:
+    """What a person changes between two of them is not a tool's."""
+    workspace = opened(settings=WITH_TOOLS)
+    file = project / "file"
+    file.write_text("0\n")
+    host = Host(workspace, project)
+    host.tells("session-start")
+    host.asked("write it")
+    host.tells("tool", tool="Write", call="a", paths=("file",))
+    file.write_text("0\n1\n")
+    host.used("Write", "a", paths=("file",))
+    file.write_text("0\n1\n2\n")
+    host.tells("tool", tool="Bash", command="echo", call="b")
+    file.write_text("0\n1\n2\n3\n")
+    host.tells("tool-failed", tool="Bash", command="echo", call="b")
+    host.tells("tool", tool="Bash", command="true", call="c")
+    host.tells("batch-end")
+    file.write_text("0\n1\n2\n3\n4\n")
+    host.tells("batch-end")
+    host.tells("turn-end")
+
+    assert whose(workspace) == ["-", "Write", "claude-code", "Bash", "claude-code"]
+    made = [one for one in workspace.list() if one.kind == "tool"]
+    assert [(one.message, one.actor.call) for one in reversed(made)] == [
+        ("Write: file", "a"),
+        ("before: Bash: echo", None),
+        ("Bash: echo", "b"),
+        ("tools used beside each other", None),
+    ]
+
+
+def test_calls_of_tools_make_none_unless_that_is_asked_for(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    host.asked("write it")
+    (project / "file").write_text("0\n1\n")
+    host.used("Write", "a")
+
+    assert "tool" not in {one.kind for one in workspace.list()}
+
+
+def test_beside_another_sessions_turn_nobody_knows_and_a_shared_file_is_told(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    """T14: to the person, with both sessions and the path; by `status` too."""
+    other = Host(workspace, project, name="two")
+    other.tells("session-start")
+    host.asked("write it")
+    other.asked("write it too")
+    (project / "file").write_text("0\n1\n")
+    assert host.tells("turn-end") == Reply()
+    (project / "file").write_text("0\n1\n2\n")
+    reply = other.tells("turn-end")
+
+    assert whose(workspace) == ["-", "unknown", "claude-code"]
+    sessions = sorted({one.session for one in workspace.list() if one.session})
+    assert reply.message is not None
+    assert "file changed in sessions" in reply.message
+    assert all(session in reply.message for session in sessions)
+    [note] = [one for one in workspace.status().health if one.code == "shared-file"]
+    assert all(session in note.message for session in sessions)
+
+    other.tells("session-end")
+    assert not [one for one in workspace.status().health if one.code == "shared-file"]
+
+
+def test_an_agent_is_told_at_its_next_prompt_what_was_taken_back_under_it(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    """P9: once, by at most ten paths and the checkpoint."""
+    host.asked("write it")
+    for number in range(12):
+        (project / f"file{number:02}").write_text("one")
+    host.tells("turn-end")
+    target = workspace.rewind_target(1)
+    workspace.rewind(1, only=["files"])
+
+    context = host.asked("go on").context
+
+    assert context is not None
+    assert "file00, file01" in context
+    assert "file10" not in context
+    assert "and 2 more" in context
+    assert target.short_id in context
+    host.tells("turn-end")
+    assert host.asked("and on").context is None
+
+
+def test_an_agent_is_told_of_an_undo(workspace: Workspace, project: Path, host: Host) -> None:
+    """P9: a restore that was taken back at once is none."""
+    host.asked("write it")
+    (project / "file").write_text("1\n")
+    host.tells("turn-end")
+    workspace.rewind(1, only=["files"])
+    workspace.undo()
+    assert host.asked("go on").context is None
+
+    workspace.rewind(1, only=["files"])
+    host.tells("turn-end")
+    host.asked("look")
+    host.tells("turn-end")
+    workspace.undo()
+    context = host.asked("and on").context
+    assert context is not None
+    assert "undone" in context
+    assert "file" in context
+
+
+def test_an_agent_that_is_resumed_is_told_when_it_starts(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    """P9: though its session ended before; a new conversation knows nothing that could be wrong."""
+    host.asked("write it")
+    (project / "file").write_text("1\n")
+    host.tells("turn-end")
+    host.tells("session-end")
+    workspace.rewind(1, only=["files"])
+
+    context = host.tells("session-start", text="resume").context
+    assert context is not None
+    assert "file" in context
+    assert host.asked("go on").context is None
+    assert Host(workspace, project, name="new").tells("session-start").context is None
