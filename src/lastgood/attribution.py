@@ -82,7 +82,8 @@ class Authors:
             return Authorship(actor=UNKNOWN, checkpoint=after, initial=True)
         turn = self._own_turn(after)
         label = after.message.strip() or after.name or ""
-        if after.kind in _MADE_BEFORE and turn is not None:
+        before_call = after.kind == "tool" and after.actor.type != "tool"
+        if turn is not None and (before_call or after.kind in _MADE_BEFORE):
             label = turn.name
         actor = self._said(after, before, turn=turn)
         if actor.type not in {"unknown", "lastgood"} and self._is_beside_others(after, before):
