@@ -1,0 +1,120 @@
+"""The plugin for Claude Code says what is there, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lastgood import __version__
+from lastgood.cli.reader import read
+from lastgood.cli.table import spellings
+from lastgood.mcp_server.tools import FORMS
+from tools.command import ROOT
+
+PLUGIN = Path(ROOT) / "plugins" / "claude-code"
+COMMANDS = sorted(one.stem for one in (PLUGIN / "commands").iterdir())
+TEXTS = sorted(str(one.relative_to(PLUGIN)) for one in PLUGIN.rglob("*.md"))
+# What stands for something of the person's.
+WORDS = {"REF": "@", "ID": "plan_0123456789abcdef", "N": "2", "NAME": "parser-works", "PLAN": "plan.yaml"}
+PHRASES = ("save my place", "mark progress", "pick up where we left off", "resume from", "what checkpoints")
+
+
+def parts(path: str) -> tuple[dict[str, Any], str]:
+    """Return the front matter of a file, and what follows."""
+    _, head, body = (PLUGIN / path).read_text().split("---\n", 2)
+    return yaml.safe_load(head), body
+
+
+def commands(text: str) -> list[str]:
+    """Return every command of ours that a text tells to type."""
+    found = re.findall(r"`(lastgood [^`]+)`", text)
+    return [*found, *re.findall(r"^    (lastgood [^#\n]+)", text, re.MULTILINE)]
+
+
+def loaded(path: str) -> Any:
+    return json.loads((PLUGIN / path).read_text())
+
+
+def test_the_hooks_are_those_that_install_enters() -> None:
+    done = subprocess.run(
+        [sys.executable, os.path.join(ROOT, "scripts", "plugin"), "--check"], check=False, capture_output=True
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("path", TEXTS)
+def test_every_command_that_a_text_names_can_be_typed(path: str) -> None:
+    told = commands((PLUGIN / path).read_text())
+
+    assert told
+    for command in told:
+        words = [WORDS.get(word, word) for word in shlex.split(command)[1:]]
+        call = read(words)
+        assert call is not None, command
+        assert call.verb.name in spellings(), command
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_called_as_its_verb_and_may_type_it(name: str) -> None:
+    head, body = parts(f"commands/{name}.md")
+
+    assert name in spellings()
+    assert f"Bash(lastgood {name}:*)" in head["allowed-tools"]
+    assert head["description"]
+    assert {shlex.split(one)[1] for one in commands(body)} >= {name}
+
+
+@pytest.mark.parametrize("name", ["restore", "rewind"])
+def test_a_command_that_goes_back_looks_first_and_asks(name: str) -> None:
+    """T1."""
+    _, body = parts(f"commands/{name}.md")
+
+    told = [one for one in commands(body) if one.startswith(f"lastgood {name}")]
+    assert "--dry-run" in told[0]
+    assert "--plan ID" in told[-1]
+    assert "--yes" not in body
+    assert "ask" in body[: body.index("--plan ID")]
+
+
+def test_the_skill_is_of_the_open_format_and_says_when() -> None:
+    head, body = parts("skills/checkpoints/SKILL.md")
+
+    assert head["name"] == "checkpoints"
+    assert len(head["description"]) <= 1024
+    for phrase in PHRASES:
+        assert phrase in head["description"], phrase
+    for phrase in ("undo what you did in the last two prompts", "save my place", "where we left off"):
+        assert phrase in body
+    assert body.count('?"') >= 4  # it asks where it is not clear what is meant
+
+
+def test_the_skill_names_tools_that_are_there() -> None:
+    _, body = parts("skills/checkpoints/SKILL.md")
+
+    assert set(re.findall(r"\bplan_\w+", body)) <= {form.name for form in FORMS}
+
+
+def test_the_server_is_the_command() -> None:
+    server = loaded(".mcp.json")["mcpServers"]["lastgood"]
+
+    assert read(server["args"]).verb.name == server["args"][0] == "mcp"  # type: ignore[union-attr]
+    assert server["command"] == "lastgood"
+
+
+def test_the_plugin_is_where_the_marketplace_says_and_of_this_version() -> None:
+    market = json.loads((Path(ROOT) / ".claude-plugin" / "marketplace.json").read_text())
+    (entry,) = market["plugins"]
+
+    assert (Path(ROOT) / entry["source"]).resolve() == PLUGIN
+    assert loaded(".claude-plugin/plugin.json")["name"] == entry["name"] == "lastgood"
+    assert loaded(".claude-plugin/plugin.json")["version"] == __version__
+    assert len((PLUGIN / "README.md").read_text().split()) > 40

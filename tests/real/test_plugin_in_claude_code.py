@@ -1,0 +1,95 @@
+"""The plugin and the MCP server in the real Claude Code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from real.hosts import Host
+from tools.command import COMMAND, ROOT, Command
+from tools.scripted_model import ScriptedModel
+
+pytestmark = pytest.mark.real
+
+PLUGIN = os.path.join(ROOT, "plugins", "claude-code")
+
+
+def script(prefix: str, **consent: bool) -> Any:
+    """Have each prompt use one tool of the server."""
+
+    def use(said: str) -> tuple[str, dict[str, Any]] | None:
+        if "save my place" in said:
+            return f"{prefix}save", {"message": "my place", "name": "mine"}
+        if "bring it back" in said:
+            return f"{prefix}restore", {"ref": "mine", "only": ["files"], **consent}
+        return None
+
+    return use
+
+
+@pytest.fixture
+def home(tmp_path: Path, lastgood: Command) -> Path:
+    """Return a home whose owner lets the program work, with lastgood among their programs."""
+    home = tmp_path / "home"
+    (home / ".claude").mkdir(parents=True)
+    settings = {"permissions": {"defaultMode": "bypassPermissions"}}
+    (home / ".claude" / "settings.json").write_text(json.dumps(settings))
+    program = home / "bin" / "lastgood"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {COMMAND} "$@"\n')
+    program.chmod(0o755)
+    return home
+
+
+def host_of(home: Path, lastgood: Command, model: str) -> Host:
+    host = Host("claude-code", home=home, project=lastgood.project, model=model)
+    host.environment["PATH"] = f"{home / 'bin'}:{os.defpath}"
+    host.environment["LASTGOOD_STORE"] = str(lastgood.store)
+    return host
+
+
+def test_the_validator_has_no_complaint(tmp_path: Path, lastgood: Command, home: Path) -> None:
+    host = host_of(home, lastgood, "http://127.0.0.1:9")
+
+    host.do("plugin", "validate", "--strict", PLUGIN)
+    host.do("plugin", "validate", "--strict", ROOT)
+
+
+def test_the_plugin_keeps_turns_and_its_tools_go_back(lastgood: Command, home: Path) -> None:
+    """T1, T15: hooks, skill and server together."""
+    notes = lastgood.project / "notes.txt"
+    notes.write_text("good\n")
+    with ScriptedModel(script("mcp__plugin_lastgood_lastgood__", confirm=True)) as model:
+        host = host_of(home, lastgood, model.url)
+        host.do("plugin", "marketplace", "add", ROOT)
+        host.do("plugin", "install", "lastgood@lastgood")
+        host.say("save my place")
+        notes.write_text("ruined\n")
+        host.say("bring it back")
+
+    assert notes.read_text() == "good\n"
+    kept = lastgood("list", "--all", "--json").json["checkpoints"]
+    assert {"my place", "save my place"} <= {one["message"] for one in kept}
+    (mine,) = [one for one in kept if one["name"] == "mine"]
+    assert mine["actor"] == {"type": "agent", "name": "claude-code"}
+    assert any("lastgood:checkpoints" in one for one in model.asked)
+
+
+def test_the_server_alone_is_added_by_one_command(lastgood: Command, home: Path) -> None:
+    """T1: a program without a person answers each question with no."""
+    notes = lastgood.project / "notes.txt"
+    notes.write_text("good\n")
+    lastgood("save", "--name", "mine")
+    notes.write_text("ruined\n")
+    with ScriptedModel(script("mcp__lastgood__")) as model:
+        host = host_of(home, lastgood, model.url)
+        host.do("mcp", "add", "lastgood", "--", "lastgood", "mcp")
+        host.say("bring it back")
+
+    assert notes.read_text() == "ruined\n"
+    assert any("whoever was asked did not agree" in one for one in model.asked)
