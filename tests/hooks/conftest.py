@@ -14,7 +14,7 @@ import pytest
 from tools.command import COMMAND, Command
 
 # As Claude Code 2.1.329 sent them; only the folders are changed.
-PAYLOADS = Path(__file__).parent / "payloads"
+PAYLOADS = Path(__file__).parent / "payloads" / "claude-code"
 
 
 def payload(event: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastgood.cli.grammar import Argument, Option, Verb
 from lastgood.model.run import ON_FAILURE
 
-HOSTS = ("claude-code",)
+HOSTS = ("claude-code", "codex", "gemini-cli")
 _IN_PROJECT = Option(name="project", says="in the settings of this folder, which others may share")
 _PRINT = Option(name="print", says="print what the file would hold, and write nothing")
 _ID = Argument(name="ID")
@@ -102,7 +102,7 @@ WORK: tuple[Verb, ...] = (
         examples=(
             ("lastgood install claude-code", "for all projects"),
             ("lastgood install claude-code --project", "for this one, in .claude/settings.json"),
-            ("lastgood install claude-code --print", "what would be in the file"),
+            ("lastgood install gemini-cli --print", "what would be in the file"),
         ),
     ),
     Verb(
@@ -117,9 +117,13 @@ WORK: tuple[Verb, ...] = (
         says="be told by a host what happens in it; what install enters calls this",
         about=(
             "Reads the host's JSON from standard input, and answers as the host expects. It ends\n"
-            "with 0 whatever happens: where no checkpoint could be made, the host shows why."
+            "with 0 whatever happens: where no checkpoint could be made, the host shows why.\n"
+            "Without HOST that is told from what it says."
         ),
-        arguments=(Argument(name="HOST", choices=HOSTS), Argument(name="EVENT", required=False)),
+        arguments=(
+            Argument(name="HOST", choices=HOSTS, required=False),
+            Argument(name="EVENT", required=False),
+        ),
         options=(
             Option(name="block", says="keep a risky command from running if no checkpoint could be made"),
         ),

@@ -10,6 +10,8 @@ import os
 
 from lastgood.errors import Usage
 from lastgood.hooks.event import HookEvent
+from lastgood.hooks.host import Placed
+from lastgood.hooks.payload import object_in, paths_in, text_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from lastgood.hooks.event import EventKind
 
 NAME = "claude-code"
+TITLE = "Claude Code"
 _KINDS: dict[str, EventKind] = {
     "SessionStart": "session-start",
     "UserPromptSubmit": "prompt",
@@ -34,26 +37,37 @@ _REASONS = ("prompt", "source", "trigger", "reason", "error")
 _SECONDS = 60
 
 
-def event_of(payload: Mapping[str, object], environment: Mapping[str, str]) -> HookEvent | None:
+def is_from_it(payload: Mapping[str, object]) -> bool:
+    """Tell by its shape whether a payload comes from this host."""
+    return "hook_event_name" in payload and "session_id" in payload
+
+
+def event_of(
+    payload: Mapping[str, object],
+    environment: Mapping[str, str],
+    *,
+    caller: int,  # noqa: ARG001 - it names its own
+) -> HookEvent | None:
     """Return what a payload tells of; None of what makes no checkpoint."""
     kind = _KINDS.get(str(payload.get("hook_event_name")))
     session, folder = payload.get("session_id"), payload.get("cwd")
     if kind is None or not isinstance(session, str) or not isinstance(folder, str):
         return None
-    given = payload.get("tool_input")
-    command = given.get("command") if isinstance(given, dict) else None
+    given = object_in(payload, "tool_input")
     owner = environment.get("CLAUDE_PID", "")
-    reason = next((payload[one] for one in _REASONS if isinstance(payload.get(one), str)), "")
     return HookEvent(
         host=NAME,
         kind=kind,
         session=session,
         folder=environment.get("CLAUDE_PROJECT_DIR") or folder,
-        transcript=_text(payload.get("transcript_path")),
+        transcript=text_in(payload, "transcript_path"),
         owner=int(owner) if owner.isdecimal() else None,
-        text=str(reason),
-        tool=_text(payload.get("tool_name")),
-        command=_text(command),
+        text=text_in(payload, *_REASONS) or "",
+        tool=text_in(payload, "tool_name"),
+        command=text_in(given, "command"),
+        call=text_in(payload, "tool_use_id"),
+        paths=paths_in(given),
+        agent=text_in(payload, "agent_id"),
     )
 
 
@@ -73,20 +87,13 @@ def refused(message: str) -> dict[str, object]:
     }
 
 
-def settings_file(environment: Mapping[str, str], *, project: str | None) -> str:
-    """Return the file that hooks are entered into, the user's or a project's; `Usage` without a home."""
-    if project is not None:
-        return os.path.join(project, ".claude", "settings.json")
+def placed(words: tuple[str, ...], environment: Mapping[str, str], *, project: str | None) -> Placed:
+    """Return what starts a program by some words, for the user or a project; `Usage` without a home."""
     from lastgood.conversation.hosts import claude_home  # lazily: a hook does not ask
 
-    home = claude_home(environment)
+    home = os.path.join(project, ".claude") if project is not None else claude_home(environment)
     if home is None:
         raise Usage("HOME is not set, so nobody knows where Claude Code's settings are", hint="set HOME")
-    return os.path.join(home, "settings.json")
-
-
-def groups(words: tuple[str, ...]) -> dict[str, dict[str, object]]:
-    """Return what belongs under ``hooks`` for each event, for a program that is started by some words."""
     command, *arguments = words
     handler = {
         "type": "command",
@@ -94,23 +101,22 @@ def groups(words: tuple[str, ...]) -> dict[str, dict[str, object]]:
         "args": [*arguments, "hook", NAME],
         "timeout": _SECONDS,
     }
-    return {
-        name: ({"matcher": _MATCHERS[name]} if name in _MATCHERS else {}) | {"hooks": [handler]}
-        for name in _KINDS
-    }
+    return Placed(
+        file=os.path.join(home, "settings.json"),
+        entries={
+            name: ({"matcher": _MATCHERS[name]} if name in _MATCHERS else {}) | {"hooks": [handler]}
+            for name in _KINDS
+        },
+    )
 
 
-def is_ours(group: object) -> bool:
-    """Tell whether an element under an event is an entry of this program, wherever that was then."""
-    handlers = group.get("hooks") if isinstance(group, dict) else None
-    if not isinstance(handlers, list) or len(handlers) != 1 or not isinstance(handlers[0], dict):
-        return False
-    handler = handlers[0]
-    arguments = handler.get("args")
-    if not isinstance(arguments, list) or arguments[-2:] != ["hook", NAME]:
-        return False
-    return any("lastgood" in str(word) for word in (handler.get("command"), *arguments[:-2]))
+def advice(*, project: bool) -> tuple[str, ...]:
+    """Return what a person has to know, or to do, before the host takes the hooks."""
+    if project:
+        return ("It asks once whether you trust the folder, and takes its hooks only then.",)
+    return ()
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+def doubt(settings: Mapping[str, object]) -> str | None:
+    """Return why the host does not take the hooks that are in its settings, if so."""
+    return "disableAllHooks is set in that file" if settings.get("disableAllHooks") else None

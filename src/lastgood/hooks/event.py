@@ -32,7 +32,7 @@ class HookEvent(Value):
     need not be there yet), ``owner`` the host's process. ``text`` is what a person asked for in a prompt, and
     else why it happens, in the host's words. A ``tool`` is about to be used ("tool"), or was, by one
     ``call``: ``command`` is what it has a shell carry out, ``paths`` are those that it names. ``agent`` is
-    the sub-agent in which it happens, if any.
+    the sub-agent in which it happens, if any. A host that is in a hurry gives us so many ``seconds``.
     """
 
     host: str
@@ -47,6 +47,7 @@ class HookEvent(Value):
     call: str | None = None
     paths: tuple[str, ...] = ()
     agent: str | None = None
+    seconds: float | None = None
 
     @property
     def label(self) -> str:

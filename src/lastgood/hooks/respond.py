@@ -134,7 +134,7 @@ class _Moments:
             metadata=None if began is None else {BEGAN: began},
             allow_empty=allow_empty,
             actor=UNKNOWN if others else actor or self._actor,
-            budget=BUDGET,
+            budget=self._event.seconds or BUDGET,
             conversation_alone=alone,
         )
 

@@ -8,8 +8,8 @@ import sys
 
 from lastgood.cli.opening import open_for
 from lastgood.errors import Invalid, LastgoodError, Unsafe
-from lastgood.hooks import claude_code
 from lastgood.hooks.risk import is_risky
+from lastgood.hooks.table import host_named, host_of
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import printable
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
     from lastgood.hooks.event import HookEvent
+    from lastgood.hooks.host import Host
 
 # What makes no checkpoint: the state before a turn and after it bound these.
 _UNKEPT = frozenset({"tool-end", "tool-failed", "batch-end", "agent-start", "agent-end"})
@@ -26,9 +27,12 @@ _UNKEPT = frozenset({"tool-end", "tool-failed", "batch-end", "agent-start", "age
 def hook_verb(call: Call, console: Console) -> int:
     """Make the checkpoint that an event of a host is worth; end with 0 whatever happens, and say what did."""
     console.take(call)
-    event = None
+    name = call.argument(0)
+    host, event = None if name is None else host_named(name), None
     try:
-        event = _event(call)
+        payload = _payload(call)
+        host = host or _recognised(payload)
+        event = host.event_of(payload, os.environ, caller=os.getpid())
         if event is not None:
             _respond(call, event)
     except LastgoodError as error:
@@ -37,22 +41,36 @@ def hook_verb(call: Call, console: Console) -> int:
         message = f"{type(error).__name__}: {error}"
     else:
         return 0
-    said = f"lastgood made no checkpoint: {printable(message)}"
     blocks = call.has("block") and event is not None and event.kind == "tool"
-    reply = claude_code.refused(said) if blocks else claude_code.told(said)
-    console.line(json.dumps(reply))
+    _tell(f"lastgood made no checkpoint: {printable(message)}", console, host=host, blocks=blocks)
     return 0
 
 
-def _event(call: Call) -> HookEvent | None:
+def _tell(message: str, console: Console, *, host: Host | None, blocks: bool) -> None:
+    """Tell a host in its own way that nothing was kept, or say it as an error where it has none."""
+    reply = None if host is None else host.refused(message) if blocks else host.told(message)
+    if reply is None:
+        console.warn(message)
+    else:
+        console.line(json.dumps(reply))
+
+
+def _recognised(payload: dict[str, object]) -> Host:
+    found = host_of(payload)
+    if found is None:
+        raise Invalid("nobody knows which host says such things", hint="name it: lastgood hook HOST")
+    return found
+
+
+def _payload(call: Call) -> dict[str, object]:
     try:
         payload = json.loads(sys.stdin.buffer.read())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _unreadable(str(error)) from error
     if not isinstance(payload, dict):
         raise _unreadable("it is no object")
     named = call.argument(1)
-    return claude_code.event_of({"hook_event_name": named, **payload} if named else payload, os.environ)
+    return {"hook_event_name": named, **payload} if named else payload
 
 
 def _unreadable(why: str) -> Invalid:

@@ -6,93 +6,140 @@ import os
 import sys
 
 from lastgood.configuration.edit import read_text, write_text
-from lastgood.errors import Invalid, NotFound, Storage
-from lastgood.hooks import claude_code
-from lastgood.hooks.settings_text import appended, read, without
+from lastgood.errors import Conflict, NotFound, Storage
+from lastgood.hooks.entries import with_entries, without_entries
+from lastgood.hooks.settings_text import read
+from lastgood.hooks.table import host_named
 from lastgood.paths import printable
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
+    from lastgood.hooks.host import Host, Placed
 
-_EMPTY = "{}\n"
+# What every file that is ours alone says, by which it is told from another's.
+_OWN = "lastgood install"
+
+
+class _Edit(Value):
+    """A file as it is, and as it is to be; an empty ``content`` is a file of ours that is to be gone."""
+
+    path: str
+    before: str
+    content: str
+    executable: bool = False
+
+    @property
+    def is_change(self) -> bool:
+        is_program = bool(self.before) and os.access(self.path, os.X_OK)
+        return self.before != self.content or (self.executable and not is_program and bool(self.content))
 
 
 def install_verb(call: Call, console: Console) -> int:
     """Enter the hooks into a host's settings, or say what would be entered, or whether they are there."""
-    file = _file(call)
-    before = read_text(file)
-    content = _with_hooks(before or _EMPTY, what=printable(file))
+    host, placed = _placed(call)
+    edits = _entered(placed, host=host.NAME)
     if call.has("print"):
-        console.lines(content.splitlines())
+        console.lines(edits[0].content.splitlines())
         return 0
-    if call.has("check") and content != before:
+    changed = any(one.is_change for one in edits)
+    if call.has("check") and changed:
         raise NotFound(
-            f"{printable(file)} does not have the hooks of this lastgood",
-            hint=f"enter them: {call.command(_words('install', call))}",
+            f"{printable(placed.file)} does not have the hooks of this lastgood",
+            hint=f"enter them: {call.command(_words('install', call, host))}",
         )
-    changed = content != before
-    if changed:
-        write_text(file, content, private=not call.has("project"))
-        _look_again(file, content)
-    if console.answer("install", {"host": claude_code.NAME, "file": file, "changed": changed}):
+    _write(edits, call)
+    if console.answer("install", {"host": host.NAME, "file": placed.file, "changed": changed}):
         return 0
-    console.sentence(f"{'entered into' if changed else 'is in'} {printable(file)}")
+    console.sentence(f"{'entered into' if changed else 'is in'} {printable(placed.file)}")
     if not call.has("check"):
-        _tell(call, console, settings=read(content, what=printable(file)))
+        settings = {} if placed.own else read(edits[0].content, what=printable(placed.file))
+        _tell(call, console, host=host, settings=settings)
     return 0
 
 
 def uninstall_verb(call: Call, console: Console) -> int:
     """Take the hooks out of a host's settings."""
-    file = _file(call)
-    before = read_text(file)
-    content = _without_hooks(before, what=printable(file)) if before else before
+    host, placed = _placed(call)
+    edits = _taken_out(placed, host=host.NAME)
     if call.has("print"):
-        console.lines(content.splitlines())
+        console.lines(edits[0].content.splitlines())
         return 0
-    changed = content != before
-    if changed:
-        write_text(file, content, private=not call.has("project"))
-        _look_again(file, content)
-    if console.answer("uninstall", {"host": claude_code.NAME, "file": file, "changed": changed}):
+    changed = any(one.is_change for one in edits)
+    _write(edits, call)
+    if console.answer("uninstall", {"host": host.NAME, "file": placed.file, "changed": changed}):
         return 0
-    name = printable(file)
+    name = printable(placed.file)
     console.sentence(f"taken out of {name}" if changed else f"nothing of lastgood is in {name}")
     return 0
 
 
-def _file(call: Call) -> str:
+def _placed(call: Call) -> tuple[Host, Placed]:
+    host = host_named(call.argument(0) or "")
     project = os.path.abspath(call.text("directory") or ".") if call.has("project") else None
-    return claude_code.settings_file(os.environ, project=project)
+    return host, host.placed(_program(), os.environ, project=project)
 
 
-def _with_hooks(text: str, *, what: str) -> str:
-    """Return settings with our entries, as they are where those are just what they have to be."""
-    wanted = claude_code.groups(_program())
-    events = read(text, what=what).get("hooks", {})
-    if not isinstance(events, dict) or not all(isinstance(one, list) for one in events.values()):
-        raise Invalid(f"the hooks in {what} are of a form that nobody knows", hint="mend them by hand")
-    held = {
-        name: ours
-        for name, groups in events.items()
-        if (ours := [one for one in groups if claude_code.is_ours(one)])
-    }
-    if held == {name: [group] for name, group in wanted.items()}:
-        return text
-    content = _without_hooks(text, what=what)
-    for name, group in wanted.items():
-        content = appended(content, ("hooks", name), group)
-    read(content, what=what)
-    return content
+def _entered(placed: Placed, *, host: str) -> list[_Edit]:
+    """Return what has to change so that the hooks are there; `Conflict` where somebody else's file is."""
+    if not placed.own:
+        before = read_text(placed.file)
+        what = printable(placed.file)
+        content = with_entries(before or placed.empty, placed.entries, host=host, what=what)
+        return [_Edit(path=placed.file, before=before, content=content)]
+    edits = [
+        _Edit(path=one, before=read_text(one), content=placed.text, executable=placed.executable)
+        for one in placed.own
+    ]
+    strange = next((one.path for one in edits if one.before and _OWN not in one.before), None)
+    if strange is not None:
+        raise Conflict(
+            f"{printable(strange)} is there, and not lastgood's",
+            hint="have it start this too, or move it away: see what it would say with --print",
+        )
+    return edits
 
 
-def _without_hooks(text: str, *, what: str) -> str:
-    hooks = read(text, what=what).get("hooks")
-    for name in hooks if isinstance(hooks, dict) else ():
-        text = without(text, ("hooks", name), claude_code.is_ours)
-    return text
+def _taken_out(placed: Placed, *, host: str) -> list[_Edit]:
+    """Return what has to change so that the hooks are gone."""
+    if not placed.own:
+        before = read_text(placed.file)
+        content = without_entries(before, host=host, what=printable(placed.file)) if before else before
+        return [_Edit(path=placed.file, before=before, content=content)]
+    texts = [(one, read_text(one)) for one in placed.own]
+    return [_Edit(path=one, before=text, content="" if _OWN in text else text) for one, text in texts]
+
+
+def _write(edits: Sequence[_Edit], call: Call) -> None:
+    """Carry out some edits, and look whether the files say so; `Storage`."""
+    for one in edits:
+        if one.is_change and one.content:
+            write_text(one.path, one.content, private=not call.has("project"))
+        if one.is_change:
+            _settle(one)
+    for one in edits:
+        if one.is_change and read_text(one.path) != one.content:
+            raise Storage(
+                f"{printable(one.path)} does not say what was written into it",
+                hint="somebody else writes to it: close the host, then try again",
+            )
+
+
+def _settle(edit: _Edit) -> None:
+    """Remove a file of ours that is to be gone, or make it a program where it has to be one."""
+    try:
+        if not edit.content:
+            os.unlink(edit.path)
+        elif edit.executable:
+            os.chmod(edit.path, os.stat(edit.path).st_mode & 0o777 | 0o100)
+    except OSError as error:
+        raise Storage(
+            f"{printable(edit.path)} could not be changed: {error.strerror}", hint="see who it belongs to"
+        ) from error
 
 
 def _program() -> tuple[str, ...]:
@@ -112,25 +159,18 @@ def _names_interpreter(script: str) -> bool:
     return not first.startswith(b"#!") or b"/env " not in first
 
 
-def _look_again(file: str, content: str) -> None:
-    if read_text(file) != content:
-        raise Storage(
-            f"{printable(file)} does not say what was written into it",
-            hint="somebody else writes to it: close the host, then try again",
-        )
-
-
-def _tell(call: Call, console: Console, *, settings: dict[str, object]) -> None:
+def _tell(call: Call, console: Console, *, host: Host, settings: Mapping[str, object]) -> None:
     console.note(
-        "Claude Code makes checkpoints from its next session on: before a prompt, before risky commands,"
+        f"{host.TITLE} makes checkpoints from its next session on: before a prompt, before risky commands,"
     )
     console.note("after each turn.")
-    if call.has("project"):
-        console.note("It asks once whether you trust the folder, and takes its hooks only then.")
-    if settings.get("disableAllHooks"):
-        console.warn("But disableAllHooks is set in that file: take it out.", style="red")
+    for line in host.advice(project=call.has("project")):
+        console.note(line)
+    doubt = host.doubt(settings)
+    if doubt is not None:
+        console.warn(f"But {doubt}: take it out.", style="red")
     console.note(f"To see them: {call.command('list')}; to go back by turns: {call.command('rewind')}")
 
 
-def _words(verb: str, call: Call) -> str:
-    return f"{verb} {claude_code.NAME}{' --project' if call.has('project') else ''}"
+def _words(verb: str, call: Call, host: Host) -> str:
+    return f"{verb} {host.NAME}{' --project' if call.has('project') else ''}"

@@ -1,0 +1,139 @@
+"""Codex: its events, its replies, its hooks.json (the schemas of its hooks, which allow no other fields).
+
+A hook is given one JSON object on standard input, and prints one or nothing.
+"""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.errors import Usage
+from lastgood.hooks.entries import command_line
+from lastgood.hooks.event import HookEvent
+from lastgood.hooks.host import Placed
+from lastgood.hooks.payload import host_above, object_in, paths_in, text_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lastgood.hooks.event import EventKind
+
+NAME = "codex"
+TITLE = "Codex"
+_KINDS: dict[str, EventKind] = {
+    "SessionStart": "session-start",
+    "UserPromptSubmit": "prompt",
+    "PreToolUse": "tool",
+    "PostToolUse": "tool-end",
+    "PreModelRequest": "batch-end",
+    "Stop": "turn-end",
+    "Interrupt": "turn-end",
+    "PreCompact": "compaction",
+    "SubagentStart": "agent-start",
+    "SubagentStop": "agent-end",
+    "SessionEnd": "session-end",
+}
+# Which of them are entered, and for which tools.
+_ENTERED = {
+    "SessionStart": None,
+    "UserPromptSubmit": None,
+    "PreToolUse": "Bash",
+    "Stop": None,
+    "Interrupt": None,
+    "PreCompact": None,
+    "SessionEnd": None,
+}
+_ONLY_HERE = frozenset({"PreModelRequest", "PostModelRequest", "Interrupt"})
+_SECONDS = 60
+# These two it gives three seconds, whatever is asked for; a look may take so much of them.
+_HURRIED = frozenset({"SessionEnd", "Interrupt"})
+_LIMIT, _LOOK = 3, 1.5
+
+
+def is_from_it(payload: Mapping[str, object]) -> bool:
+    """Tell by its shape whether a payload comes from this host."""
+    transcript = text_in(payload, "transcript_path") or ""
+    is_rollout = "/rollout-" in transcript and transcript.endswith(".jsonl")
+    return is_rollout or "turn_id" in payload or payload.get("hook_event_name") in _ONLY_HERE
+
+
+def event_of(
+    payload: Mapping[str, object],
+    environment: Mapping[str, str],  # noqa: ARG001 - it tells nothing there
+    *,
+    caller: int,
+) -> HookEvent | None:
+    """Return what a payload tells of; None of what makes no checkpoint."""
+    name = str(payload.get("hook_event_name"))
+    kind = _KINDS.get(name)
+    session, folder = text_in(payload, "session_id"), text_in(payload, "cwd")
+    if kind is None or session is None or folder is None:
+        return None
+    given = object_in(payload, "tool_input")
+    return HookEvent(
+        host=NAME,
+        kind=kind,
+        session=session,
+        folder=folder,
+        transcript=text_in(payload, "transcript_path"),
+        owner=host_above(caller),
+        text=text_in(payload, "prompt", "source", "trigger", "reason") or "",
+        tool=text_in(payload, "tool_name"),
+        command=text_in(given, "command"),
+        call=text_in(payload, "tool_use_id"),
+        paths=paths_in(given),
+        agent=text_in(payload, "agent_id"),
+        seconds=_LOOK if name in _HURRIED else None,
+    )
+
+
+def told(message: str) -> dict[str, object]:
+    """Return the reply that shows a person a message and lets the agent go on."""
+    return {"systemMessage": message}
+
+
+def refused(message: str) -> dict[str, object]:
+    """Return the reply that keeps a tool from being used."""
+    return {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": message,
+        }
+    }
+
+
+def placed(words: tuple[str, ...], environment: Mapping[str, str], *, project: str | None) -> Placed:
+    """Return what starts a program by some words, for the user or a project; `Usage` without a home."""
+    from lastgood.conversation.hosts import home_of  # lazily: a hook does not ask
+
+    home = os.path.join(project, ".codex") if project is not None else home_of(NAME, environment)
+    if home is None:
+        raise Usage("HOME is not set, so nobody knows where Codex's settings are", hint="set HOME")
+    line = command_line(words, NAME)
+    return Placed(
+        file=os.path.join(home, "hooks.json"),
+        entries={
+            name: ({} if matcher is None else {"matcher": matcher})
+            | {"hooks": [_handler(line, seconds=_LIMIT if name in _HURRIED else _SECONDS)]}
+            for name, matcher in _ENTERED.items()
+        },
+    )
+
+
+def advice(*, project: bool) -> tuple[str, ...]:
+    """Return what a person has to know, or to do, before the host takes the hooks."""
+    review = "Codex skips hooks that you have not reviewed: type /hooks in it, and trust these."
+    if project:
+        return ("It takes a project's hooks only once you trust the folder.", review)
+    return (review,)
+
+
+def doubt(settings: Mapping[str, object]) -> str | None:  # noqa: ARG001 - nothing is switched off there
+    """Return why the host does not take the hooks that are in its settings, if so."""
+    return None
+
+
+def _handler(line: str, *, seconds: int) -> dict[str, object]:
+    return {"type": "command", "command": line, "timeout": seconds}

@@ -1,0 +1,173 @@
+"""What each host sends, as recorded from it: the events that it comes to, and where they lead."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lastgood
+from lastgood.cli.table_of_work import HOSTS
+from lastgood.hooks.event import HookEvent
+from lastgood.hooks.respond import respond
+from lastgood.hooks.table import host_named, host_of
+from lastgood.workspace import Workspace
+from tools.values import not_none
+
+PAYLOADS = Path(__file__).parent / "payloads"
+ALL = [(file.parent.name, file.stem) for file in sorted(PAYLOADS.glob("*/*.json"))]
+
+# What each recorded payload comes to; what is not named comes to nothing.
+KINDS = {
+    "claude-code": {
+        "SessionStart": "session-start",
+        "UserPromptSubmit": "prompt",
+        "PreToolUse": "tool",
+        "Stop": "turn-end",
+        "SessionEnd": "session-end",
+    },
+    "codex": {
+        "SessionStart": "session-start",
+        "UserPromptSubmit": "prompt",
+        "PreModelRequest": "batch-end",
+        "PreToolUse": "tool",
+        "PreToolUse-apply_patch": "tool",
+        "Stop": "turn-end",
+        "SessionEnd": "session-end",
+    },
+    "gemini-cli": {
+        "SessionStart": "session-start",
+        "BeforeAgent": "prompt",
+        "BeforeModel": "batch-end",
+        "BeforeTool": "tool",
+        "BeforeTool-replace": "tool",
+        "BeforeTool-write_file": "tool",
+        "AfterTool": "tool-end",
+        "AfterTool-exit3": "tool-end",
+        "AfterTool-replace": "tool-failed",
+        "AfterTool-write_file": "tool-end",
+        "AfterAgent": "turn-end",
+        "SessionEnd": "session-end",
+    },
+}
+# Of each host one turn: what it sends before it, at its beginning, before a risky command, at its end.
+TURNS = {
+    "codex": ("SessionStart", "UserPromptSubmit", "PreToolUse", "Stop", "SessionEnd"),
+    "gemini-cli": ("SessionStart", "BeforeAgent", "BeforeTool", "AfterAgent", "SessionEnd"),
+}
+
+
+def payload(host: str, name: str) -> dict[str, Any]:
+    """Return a recorded payload."""
+    found: dict[str, Any] = json.loads((PAYLOADS / host / f"{name}.json").read_text())
+    return found
+
+
+def event(host: str, name: str, **fields: object) -> HookEvent | None:
+    """Return what a recorded payload comes to, with some fields changed."""
+    return host_named(host).event_of(payload(host, name) | fields, {}, caller=os.getpid())
+
+
+@pytest.mark.parametrize(("host", "name"), ALL)
+def test_what_a_host_sent_comes_to_its_event(host: str, name: str) -> None:
+    found = event(host, name)
+    assert (None if found is None else found.kind) == KINDS[host].get(name)
+    if found is not None:
+        assert (found.host, found.folder) == (host, "/home/user/project")
+        assert found.session
+        assert found.transcript is None or found.session[:8] in found.transcript
+
+
+@pytest.mark.parametrize(("host", "name"), ALL)
+def test_whose_it_is_shows_in_its_shape(host: str, name: str) -> None:
+    found = host_of(payload(host, name))
+    assert found is not None
+    assert host == found.NAME
+
+
+def test_what_no_host_sends_is_nobody_s() -> None:
+    assert host_of({"event": "Stop"}) is None
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("said", [{}, {"hook_event_name": "OfNextYear"}, {"hook_event_name": 3, "cwd": []}])
+def test_what_a_host_says_beside_that_is_passed_over(host: str, said: dict[str, object]) -> None:
+    assert host_named(host).event_of(said, {}, caller=os.getpid()) is None
+
+
+def test_a_tool_s_event_says_what_it_does_and_to_what() -> None:
+    shell, edit = event("codex", "PreToolUse"), event("gemini-cli", "BeforeTool-write_file")
+    assert (shell and shell.command, shell and shell.call) == (
+        "rm -f notes.bak; echo one >> notes.txt",
+        "call_1",
+    )
+    assert edit is not None
+    assert (edit.tool, edit.command, edit.paths) == ("write_file", None, ("/home/user/project/notes.txt",))
+
+
+def test_gemini_cli_compacts_only_where_a_person_has_it_do_so() -> None:
+    """It says that it may before every request to the model."""
+    assert event("gemini-cli", "PreCompress") is None
+    by_hand = event("gemini-cli", "PreCompress", trigger="manual")
+    assert by_hand is not None
+    assert by_hand.kind == "compaction"
+
+
+def test_gemini_cli_goes_on_in_the_file_that_it_began(tmp_path: Path) -> None:
+    """Resumed in another minute it tells of a second one."""
+    first, second = (tmp_path / f"session-2026-01-01T10-{minute}-0123abcd.jsonl" for minute in ("00", "05"))
+    first.write_text("{}\n{}\n")
+    second.write_text("{}\n")
+    found = event("gemini-cli", "SessionStart", transcript_path=str(second))
+    assert found is not None
+    assert found.transcript == str(first)
+
+
+def test_codex_gives_the_end_of_a_session_little_time() -> None:
+    found = event("codex", "SessionEnd")
+    assert not_none(not_none(found).seconds) < 3
+
+
+@pytest.fixture
+def workspace(project: Path, store: Path) -> Iterator[Workspace]:
+    with lastgood.open(project, store=store, maintenance="off") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("host", TURNS)
+def test_a_turn_is_kept_under_its_prompt_and_rewound(
+    host: str, workspace: Workspace, project: Path, tmp_path: Path
+) -> None:
+    start, prompt, risky, answered, ended = TURNS[host]
+    transcript = tmp_path / "conversation.jsonl"
+    own = {"transcript_path": str(transcript), "cwd": str(project)}
+
+    def tells(name: str, **fields: object) -> None:
+        respond(workspace, not_none(event(host, name, **own, **fields)), session=None)
+
+    (project / "file").write_text("as it was")
+    tells(start)
+    for text in ("one", "two"):
+        transcript.write_text("{}\n")
+        tells(prompt, prompt=f"write {text}")
+        (project / "file").write_text("half")
+        tells(risky)
+        (project / "file").write_text(text)
+        tells(answered)
+    tells(ended)
+
+    command = not_none(event(host, risky)).command
+    told = [(one.kind, one.message) for one in reversed(workspace.list())]
+    assert [one for one in told if one[0] in ("turn", "risky")] == [
+        ("risky", f"before: {command}"),
+        ("turn", "write one"),
+        ("risky", f"before: {command}"),
+        ("turn", "write two"),
+    ]
+    assert workspace.sessions()[0].session.state == "ended"
+    workspace.rewind(1)
+    assert (project / "file").read_text() == "one"
