@@ -8,6 +8,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from lastgood import renames
 from lastgood.model.operation import Step
 from lastgood.restore.plan import inverse
+from lastgood.restore.site import open_regular
 from tools.forest import TOKEN, Field, Names, Node, folder, stamps
 from tools.forks import die_before, ended, forked
 from tools.values import not_none
@@ -369,3 +371,16 @@ def test_a_restore_killed_at_any_change_can_be_finished_or_taken_back(goal: Name
         if not killed:
             break
     assert point > 40
+
+
+def test_what_was_swapped_for_a_pipe_is_not_left_open(tmp_path: Path) -> None:
+    """T12: a file is opened, and only then known to be one."""
+    os.mkfifo(tmp_path / "file")
+    directory = os.open(tmp_path, os.O_RDONLY)
+    before = os.listdir("/proc/self/fd")
+
+    with pytest.raises(FileNotFoundError):
+        open_regular(b"file", directory)
+
+    assert os.listdir("/proc/self/fd") == before
+    os.close(directory)
