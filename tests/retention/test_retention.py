@@ -229,6 +229,28 @@ def test_a_guard_takes_no_place_among_those_asked_for_and_goes_by_its_own_row() 
 
 
 @pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        (DAY, "day"),
+        (2 * DAY, "2 days"),
+        (HOUR, "1 hour"),
+        (90 * MINUTE, "90 minutes"),
+        (45 * MINUTE // 60, "45 seconds"),
+        (MINUTE // 40, "1.5 seconds"),
+    ],
+)
+def test_a_reason_tells_an_age_in_the_largest_unit_that_it_is_a_multiple_of(limit: int, words: str) -> None:
+    """K1: each decision has a reason that a person can check."""
+    young = checkpoint(2, age=0)
+
+    found = explicit_decisions(
+        [young], keep=None, older_than=limit, conditions=Conditions(now=NOW, limit=500)
+    )
+
+    assert found[0].reason == f"not older than {words}"
+
+
+@pytest.mark.parametrize(
     "text",
     ["x", "-1", "0", "", " ", "7x", "1e3", "nan", "inf", "0d", "0.0h", "9" * 400, "\u0667", "7 7", "+7"],
 )
