@@ -8,9 +8,8 @@ subdirectory that has a modes tree itself.
 
 from __future__ import annotations
 
-from _sha1 import sha1 as _builtin_sha1
-
 from lastgood.errors import Invalid
+from lastgood.files import SHA1_SWITCH, sha1_for
 from lastgood.model.tree import (
     DEFAULT_DIRECTORY_MODE,
     DEFAULT_EXECUTABLE_MODE,
@@ -24,16 +23,8 @@ from lastgood.model.tree import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Protocol
 
-    class Digest(Protocol):
-        """A running SHA-1."""
-
-        def update(self, piece: bytes, /) -> None:
-            """Go on over more bytes."""
-
-        def digest(self) -> bytes:
-            """Return the 20 bytes over all so far."""
+    from lastgood.files import Digest
 
     # (mode as git writes it, name, object id)
     Row = tuple[bytes, bytes, bytes]
@@ -50,8 +41,6 @@ KIND_NAMES = {COMMIT: b"commit", TREE: b"tree", BLOB: b"blob", TAG: b"tag"}
 
 OID_BYTES = 20
 
-# The built-in SHA-1 is there at once but slow; OpenSSL's is eight times faster behind a slow import.
-_SWITCH_BYTES = 1 << 20
 # Above this, hashing header and content apart beats joining them first.
 _JOIN_BYTES = 1 << 16
 
@@ -62,15 +51,15 @@ class Hasher:
     __slots__ = ("_left", "_new")
 
     def __init__(self) -> None:
-        self._new: Callable[[bytes], Digest] = _builtin_sha1
-        self._left = _SWITCH_BYTES
+        self._new: Callable[[bytes], Digest] = sha1_for(0)
+        self._left = SHA1_SWITCH
 
     def begin(self, head: bytes, *, size: int) -> Digest:
         """Start a SHA-1 over ``head``; about ``size`` bytes are going to follow."""
         if self._left > 0:
             self._left -= size
             if self._left <= 0:
-                self._new = _openssl_sha1()
+                self._new = sha1_for(SHA1_SWITCH)
         return self._new(head)
 
     def object_id(self, kind: int, content: bytes) -> bytes:
@@ -82,12 +71,6 @@ class Hasher:
         running = self.begin(head, size=size)
         running.update(content)
         return running.digest()
-
-
-def _openssl_sha1() -> Callable[[bytes], Digest]:
-    import hashlib
-
-    return lambda head: hashlib.sha1(head, usedforsecurity=False)
 
 
 # --- Git's tree objects, and the parallel trees that hold the permissions which git's cannot ---

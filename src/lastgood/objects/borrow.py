@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Self
 
-    from lastgood.objects import Digest
+    from lastgood.files import Digest
     from lastgood.objects.pack import IndexEntry
     from lastgood.objects.repository import Layout
 

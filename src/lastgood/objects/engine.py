@@ -9,7 +9,7 @@ from lastgood.objects import Hasher
 from lastgood.objects.pack import PackDraft
 from lastgood.objects.read import GitReader, NoPacks, Packs
 from lastgood.objects.repository import Layout, create, storage, suspect_packs
-from lastgood.objects.write import GitWriter
+from lastgood.objects.write import Compressor, GitWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,13 +30,14 @@ class GitEngine(GitReader):
     (absolute folders only; without git there is no consolidation, all else works).
     """
 
-    __slots__ = ("_layout", "_search_path")
+    __slots__ = ("_compressor", "_layout", "_search_path")
 
     def __init__(
         self, directory: bytes, *, temporary: bytes, search_path: bytes = DEFAULT_SEARCH_PATH
     ) -> None:
         self._layout = Layout(directory, temporary=temporary)
         self._search_path = search_path
+        self._compressor = Compressor()
         super().__init__(Packs(self._layout.packs), Hasher())
 
     @classmethod
@@ -181,6 +182,7 @@ class GitEngine(GitReader):
             self._layout,
             packs=self.stored,
             hasher=self.hasher,
+            compressor=self._compressor,
             draft=draft,
         )
         writer.distrust(suspect_packs(self._layout))

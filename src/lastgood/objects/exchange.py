@@ -15,7 +15,7 @@ from lastgood.objects.pack import HEADER_BYTES, PackFile, encode_index
 from lastgood.objects.read import GitReader, Packs
 from lastgood.objects.repository import DIRECTORY_MODE, FILE_MODE, Layout, TemporaryFolder, storage, write_all
 from lastgood.objects.scan import TRAILER_BYTES, entry_crc, pack_checksum
-from lastgood.objects.write import GitWriter
+from lastgood.objects.write import Compressor, GitWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from lastgood.objects import Digest
+    from lastgood.files import Digest
     from lastgood.objects.pack import IndexEntry
 
 
@@ -121,7 +121,7 @@ class GitAnnex(GitReader):
 
     def writer(self) -> GitWriter:
         """Begin the pack; it takes in whatever it is given, also what the store has."""
-        return GitWriter(self._layout, packs=self.stored, hasher=self.hasher)
+        return GitWriter(self._layout, packs=self.stored, hasher=self.hasher, compressor=Compressor())
 
     def pack(self) -> tuple[bytes, Bounds]:
         """Return the path of the pack that was published, and what it says of itself."""

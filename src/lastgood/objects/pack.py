@@ -17,9 +17,9 @@ import errno
 import mmap
 import os
 import zlib
-from _sha1 import sha1
 from _struct import Struct, pack, unpack, unpack_from
 
+from lastgood.files import sha1_for
 from lastgood.objects import KIND_NAMES, OFS_DELTA, OID_BYTES, REF_DELTA, apply_delta, result_size
 from lastgood.objects.repository import (
     DIRECTORY_MODE,
@@ -95,11 +95,7 @@ def encode_index(entries: Iterable[IndexEntry], *, pack_checksum: bytes) -> byte
 
 def checksum(body: bytes | mmap.mmap | memoryview) -> bytes:
     """Return the SHA-1 of a whole file's bytes."""
-    if len(body) < _MAPPED_FROM_BYTES:
-        return bytes(sha1(body, usedforsecurity=False).digest())
-    import hashlib
-
-    return hashlib.sha1(body, usedforsecurity=False).digest()
+    return sha1_for(len(body))(body).digest()
 
 
 class Index:
@@ -685,7 +681,7 @@ def _rename(pack: TemporaryFile, index: TemporaryFile, *, stem: bytes, durable: 
 def vacant(layout: Layout, name: bytes, *, pack: TemporaryFile) -> bytes:
     """Return the name, or one made from it if another pack bears it."""
     while not _is_vacant(layout.packs + b"/" + name + b".pack", pack):
-        name = b"pack-" + sha1(name, usedforsecurity=False).hexdigest().encode()
+        name = b"pack-" + sha1_for(len(name))(name).digest().hex().encode()
     return name
 
 

@@ -17,7 +17,7 @@ from lastgood.objects.consolidate import (
 from lastgood.objects.pack import PackDraft, publish_draft
 from lastgood.objects.repository import pieces, storage
 from lastgood.objects.scan import prove_object
-from lastgood.objects.write import Deflater
+from lastgood.objects.write import Compressor, Deflater
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def _sorted_packs(packs: list[PackFile], names: dict[bytes, bytes]) -> tuple[lis
 def _copy_pack(layout: Layout, reader: GitReader, names: Iterable[bytes]) -> bytes:
     """Publish a pack of some objects without git, each proven on the way in and again in the new pack."""
     draft = PackDraft(layout.temporary)
-    deflater = Deflater(draft)
+    deflater = Deflater(draft, Compressor())
     try:
         for oid in names:
             _copy_object(reader, oid, draft=draft, deflater=deflater)

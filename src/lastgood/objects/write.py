@@ -48,9 +48,10 @@ LEVEL = 1
 # bytes longer at most (measured from 0 to 200,000 bytes).
 _LEAST_BITS = 9
 _TABLE_BITS = 6
-# From here on a second process pays for itself, and so does importing the faster library.
+# From here on a second process pays for itself.
 _PROCESS_BYTES = 4 << 20
-_FASTER_BYTES = 1 << 20
+# What ISA-L spares of so many bytes pays for its import, which takes 1 ms.
+_FASTER_BYTES = 512 << 10
 # The other process is handed this much at a time.
 _BATCH_BYTES = 256 << 10
 
@@ -74,14 +75,32 @@ def _fastest() -> Callable[[bytes], bytes]:
     return faster
 
 
+class Compressor:
+    """Compresses contents; turns to ISA-L, where it is installed, once there was much to compress."""
+
+    __slots__ = ("_left", "_make")
+
+    def __init__(self) -> None:
+        self._make: Callable[[bytes], bytes] = _plain
+        self._left = _FASTER_BYTES
+
+    def compress(self, content: bytes) -> bytes:
+        """Return a content as zlib's format has it."""
+        if self._left > 0:
+            self._left -= len(content)
+            if self._left <= 0:
+                self._make = _fastest()
+        return self._make(content)
+
+
 class Deflater:
     """Turns contents into entries of a draft. Used by one thread, may employ a second process."""
 
-    __slots__ = ("_batch", "_batched", "_compress", "_draft", "_second", "_total")
+    __slots__ = ("_batch", "_batched", "_compressor", "_draft", "_second", "_total")
 
-    def __init__(self, draft: PackDraft) -> None:
+    def __init__(self, draft: PackDraft, compressor: Compressor) -> None:
         self._draft = draft
-        self._compress: Callable[[bytes], bytes] = _plain
+        self._compressor = compressor
         self._total = 0
         self._batch: list[Job] = []
         self._batched = 0
@@ -136,8 +155,6 @@ class Deflater:
     def _grow(self, size: int) -> None:
         before = self._total
         self._total = before + size
-        if before < _FASTER_BYTES <= self._total:
-            self._compress = _fastest()
         if before < _PROCESS_BYTES <= self._total:
             from lastgood.objects.deflate_process import begin
 
@@ -154,7 +171,7 @@ class Deflater:
         self._draft.append([(oid, *self._entry(kind, content)) for kind, oid, content in batch])
 
     def _entry(self, kind: int, content: bytes) -> tuple[int, bytes]:
-        raw = entry_header(kind, len(content)) + self._compress(content)
+        raw = entry_header(kind, len(content)) + self._compressor.compress(content)
         return zlib.crc32(raw), raw
 
 
@@ -174,6 +191,7 @@ class GitWriter:
 
     __slots__ = (
         "_closed",
+        "_compressor",
         "_copied",
         "_deflater",
         "_distrusted",
@@ -192,7 +210,13 @@ class GitWriter:
     )
 
     def __init__(
-        self, layout: Layout, *, packs: Packs, hasher: Hasher, draft: PackDraft | None = None
+        self,
+        layout: Layout,
+        *,
+        packs: Packs,
+        hasher: Hasher,
+        compressor: Compressor,
+        draft: PackDraft | None = None,
     ) -> None:
         packs.refresh()
         self._import: BlobImport | None = None
@@ -208,7 +232,8 @@ class GitWriter:
         self._hasher = hasher
         self._draft = PackDraft(layout.temporary) if draft is None else draft
         self._known = {oid for oid, _, _ in self._draft.entries}
-        self._deflater = Deflater(self._draft)
+        self._compressor = compressor
+        self._deflater = Deflater(self._draft, compressor)
         self._closed = False
         self.published: bytes = b""  # the name of the pack, once there is one
 
@@ -463,7 +488,7 @@ class GitWriter:
         self._draft = draft
         self._packs.refresh()
         self._known = {oid for oid, _, _ in self._draft.entries}
-        self._deflater = Deflater(self._draft)
+        self._deflater = Deflater(self._draft, self._compressor)
         self._closed = False
 
     def _stored(self, oid: bytes) -> bool:

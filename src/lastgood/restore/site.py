@@ -24,13 +24,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from _sha1 import sha1
 from _thread import allocate_lock, start_new_thread
 
 from lastgood import renames
 from lastgood.directories import Nearby, is_nowhere, open_root
 from lastgood.errors import CROWDED, Unsafe, crowded
-from lastgood.files import is_lease_awaited, take_lease
+from lastgood.files import is_lease_awaited, sha1_for, take_lease
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, same_content
 from lastgood.paths import ancestors, join, parent, printable, to_text
 
@@ -39,16 +38,13 @@ if TYPE_CHECKING:
     from _thread import LockType
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
-    from typing import Literal, Protocol
+    from typing import Literal
 
     from lastgood.directories import Directories
+    from lastgood.files import Digest
     from lastgood.host import Stamp
     from lastgood.literals import EntryKind
     from lastgood.model.operation import Step
-
-    class _Hash(Protocol):
-        def update(self, content: bytes, /) -> None: ...
-        def digest(self) -> bytes: ...
 
     # Deleted or not there; open for writing; or not what it was expected to be.
     Fate = Literal["gone", "held", "other"]
@@ -58,8 +54,6 @@ if TYPE_CHECKING:
 
 # --- What a path holds now, read anew and hashed as git hashes ---
 
-# From here on OpenSSL's import is paid back by its speed.
-_LARGE = 1 << 20
 _PIECE = 1 << 18
 _TRIES = 3
 _KEPT_FROM_US = frozenset({errno.EACCES, errno.EPERM})
@@ -113,7 +107,7 @@ def content_at(name: bytes, directory: int, entry: Entry) -> bytes | None:
 
 def blob_id(content: bytes) -> bytes:
     """Return the id under which git would know some bytes."""
-    digest = _hash(len(content))
+    digest = _begin(len(content))
     digest.update(content)
     return digest.digest()
 
@@ -164,7 +158,7 @@ def open_regular(name: bytes, directory: int) -> int:
 def _whole_id(descriptor: int) -> bytes:
     """Return the blob id of a file, empty if it changed meanwhile."""
     before = os.fstat(descriptor)
-    digest = _hash(before.st_size)
+    digest = _begin(before.st_size)
     left = before.st_size
     while left:
         piece = os.read(descriptor, min(left, _PIECE))
@@ -177,14 +171,8 @@ def _whole_id(descriptor: int) -> bytes:
     return digest.digest() if still else b""
 
 
-def _hash(size: int) -> _Hash:
-    header = b"blob %d\0" % size
-    if size < _LARGE:
-        digest: _Hash = sha1(header, usedforsecurity=False)
-        return digest
-    import hashlib
-
-    return hashlib.sha1(header, usedforsecurity=False)
+def _begin(size: int) -> Digest:
+    return sha1_for(size)(b"blob %d\0" % size)
 
 
 class PathReader:
