@@ -8,6 +8,8 @@ subdirectory that has a modes tree itself.
 
 from __future__ import annotations
 
+from _operator import attrgetter
+
 from lastgood.errors import Invalid
 from lastgood.files import SHA1_SWITCH, sha1_for
 from lastgood.model.tree import (
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lastgood.files import Digest
+    from lastgood.literals import EntryKind
 
     # (mode as git writes it, name, object id)
     Row = tuple[bytes, bytes, bytes]
@@ -83,6 +86,10 @@ SUBTREE = b"40000"
 TABLE_NAME = b"modes"
 BELOW_PREFIX = b"d."
 
+_NO_NAMES = frozenset({b"", b".", b".."})
+_fields: Callable[[Entry], tuple[bytes, EntryKind, int, bytes, bytes]] = attrgetter(
+    "name", "kind", "mode", "oid", "modes"
+)
 _DEFAULTS = {
     PLAIN: DEFAULT_FILE_MODE,
     EXECUTABLE: DEFAULT_EXECUTABLE_MODE,
@@ -129,24 +136,23 @@ def split_entries(entries: Iterable[Entry]) -> tuple[list[Row], bytes, list[Row]
     rows: list[Row] = []
     table: list[bytes] = []
     below: list[Row] = []
-    seen: set[bytes] = set()
-    for entry in sorted(entries, key=_name):
-        name, kind, mode = entry.name, entry.kind, entry.mode
+    last = b""
+    for name, kind, mode, oid, modes in sorted(map(_fields, entries)):
         if kind == FILE:
             git_mode = EXECUTABLE if mode & 0o100 else PLAIN
         else:
             git_mode = SUBTREE if kind == DIRECTORY else SYMLINK
         if mode != _DEFAULTS[git_mode] and kind != LINK:
             table.append(b"%o %b\0" % (mode, name))
-        if entry.modes:
-            below.append((SUBTREE, BELOW_PREFIX + name, entry.modes))
-        rows.append((git_mode, name, entry.oid))
-        if name in seen or not name or b"/" in name or b"\0" in name or name in {b".", b".."}:
+        if modes:
+            below.append((SUBTREE, BELOW_PREFIX + name, modes))
+        rows.append((git_mode, name, oid))
+        if name == last or b"/" in name or b"\0" in name or name in _NO_NAMES:
             raise Invalid(
-                f"a directory cannot hold the name {name!r}" + (" twice" if name in seen else ""),
+                f"a directory cannot hold the name {name!r}" + (" twice" if name and name == last else ""),
                 hint="this is a fault of the caller: names are single path components",
             )
-        seen.add(name)
+        last = name
     return rows, b"".join(table), below
 
 
@@ -173,10 +179,6 @@ def _decode_table(table: bytes) -> dict[bytes, int]:
         octal, _, name = line.partition(b" ")
         modes[name] = int(octal, 8) & 0o7777
     return modes
-
-
-def _name(entry: Entry) -> bytes:
-    return entry.name
 
 
 def _row_name(row: Row) -> bytes:

@@ -388,11 +388,16 @@ class Builder:
         *,
         node: Node | None = None,
     ) -> Record:
-        counts = DirectoryCounts()
-        settled = [
-            counts.take(self._settled(path, row), self.records.get(join(path, row[NAME]))) for row in rows
-        ]
-        kept = [row for row in settled if row[STATE] != VANISHED]
+        counts, kept = DirectoryCounts(), []
+        for row in rows:
+            settled, below = row, None
+            if row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY:
+                inside = join(path, row[NAME])
+                below = self.records.get(inside)
+                settled = self._settled(row, inside, below)
+            counts.take(settled, below)
+            if settled[STATE] != VANISHED:
+                kept.append(settled)
         flags = head[3] | (DOUBTFUL if counts.passing else 0)
         if head[1] == BURIED and not counts.entries and not counts.gaps:
             flags |= BARE
@@ -401,11 +406,11 @@ class Builder:
         identity = self._writer.directory(counts.entries)
         start, length = self._details.add(pack(kept))
         if node is not None:
-            private, below = tuple(node.private), tuple(sorted(node.below))
+            private, entered = tuple(node.private), tuple(sorted(node.below))
             names, seen = node.names, node.seen
         else:
             assert old is not None
-            private, below = old[PRIVATE], old[BELOW]
+            private, entered = old[PRIVATE], old[BELOW]
             names, seen = old[NAMES], old[SEEN]
         captured = {row[NAME] for row in kept if row[STATE] <= RACY} if private else frozenset()
         return (
@@ -418,25 +423,21 @@ class Builder:
             counts.ignored,
             tuple(counts.gaps),
             tuple(name for name in private if name in captured),
-            below,
+            entered,
             names,
             seen,
             start,
             length,
         )
 
-    def _settled(self, path: bytes, row: Row) -> Row:
-        """Return a row with what has become of it, if it is a directory that was to be entered."""
-        if row[MODE] & FORMAT_MASK != FORMAT_DIRECTORY:
-            return row
+    def _settled(self, row: Row, path: bytes, record: Record | None) -> Row:
+        """Return the row of a directory with what has become of it, if it was to be entered."""
         if row[STATE] not in {CAPTURED, IGNORED, BUDGET}:
             return row
-        below = join(path, row[NAME])
-        record = self.records.get(below)
         if record is not None:
             bare = row[SIZE] == 1 and record[FLAGS] & BARE
             return _with_state(row, IGNORED if bare else CAPTURED)
-        barred = self._walk.barred.get(below)
+        barred = self._walk.barred.get(path)
         if barred is None:
             return row
         return _with_state(row, barred)
@@ -455,9 +456,14 @@ class DirectoryCounts:
         self.ignored: int = 0
         self.passing: bool = False
 
-    def take(self, row: Row, below: Record | None) -> Row:
+    def take(self, row: Row, below: Record | None) -> None:
         """Count one row; ``below`` is the record of the directory that it names."""
-        state = row[STATE]
+        state, mode = row[STATE], row[MODE]
+        if state == CAPTURED and mode & FORMAT_MASK == FORMAT_FILE:  # nearly all of them
+            self.entries.append(Entry(name=row[NAME], kind=FILE, mode=mode & PERMISSIONS, oid=row[OID]))
+            self.files += 1
+            self.bytes += row[SIZE]
+            return
         if state in PASSING:
             self.passing = True
         if state <= RACY:
@@ -466,7 +472,6 @@ class DirectoryCounts:
             self.ignored += 1
         elif state not in {HIDDEN, VANISHED}:
             self.gaps.append((row[NAME], state, row[SIZE] if state == TOO_LARGE else -1))
-        return row
 
     def _capture(self, row: Row, below: Record | None) -> None:
         entry = entry_of(row, below)
