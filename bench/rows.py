@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +14,10 @@ import special
 import tasks
 import threads
 import trees
+from drive import append_to_ten, files_below
 from sides import (
     GIT_ENVIRONMENT,
+    ROOT,
     Git,
     OneShot,
     Opencode,
@@ -46,6 +49,7 @@ class Sizes:
     spoken_saves: int = 1_000
     tasks: int = 1_000
     checkpoints: int = 2_000
+    million: int = 1_000_000
 
 
 SHORT = Sizes(
@@ -62,6 +66,7 @@ SHORT = Sizes(
     spoken_saves=20,
     tasks=40,
     checkpoints=40,
+    million=500,
 )
 
 
@@ -117,6 +122,10 @@ class Bench:
         """Return where a side keeps what it saves."""
         return os.path.join(self.place, "stores", side.name)
 
+    def files_of(self, root: str) -> str:
+        """Return how many files a workspace has, and how many bytes, in words."""
+        return f"{len(files_below(root)):,} files / {special.disk_usage(root) / 1e9:.1f} GB"
+
     def peers(self, *, backups: bool = True) -> list[Side]:
         """Return the peers that are installed."""
         candidates: list[Side] = [Opencode(), praisonai(), stepback()]
@@ -154,8 +163,10 @@ def compared(work: str, taken: Taken, *, limit: float, note: str = "") -> Row:
     )
 
 
-def halfway(figures: Sequence[float]) -> tuple[float, float]:
-    """Return the figures between which half of them lie."""
+def halfway(figures: Sequence[float]) -> tuple[float, ...]:
+    """Return the figures between which half of them lie; none of a single one."""
+    if len(figures) < 2:
+        return ()
     low, _, high = statistics.quantiles(figures, n=4, method="inclusive")
     return low, high
 
@@ -210,6 +221,73 @@ def _opened(bench: Bench, sides: Sequence[Side], *, files: int, mean: int = tree
     time.sleep(1.1)
     for side in sides:
         side.unchanged()
+
+
+def linux(bench: Bench) -> list[Row]:
+    """Measure the sources of Linux: the first save, and what follows it. None where they were not fetched."""
+    fetched = os.path.join(ROOT, ".cache", "real", "linux")
+    if not os.path.isdir(fetched):
+        print(
+            "bench: no sources of Linux here, so it has no rows (scripts/real_trees linux)", file=sys.stderr
+        )
+        return []
+    root = os.path.join(bench.place, "linux")
+    subprocess.run(["cp", "-a", fetched, root], check=True)
+    paths = sorted(path for path in files_below(root) if path.endswith(".c") and not os.path.islink(path))
+    sides: list[Side] = [ours(), Git()]
+    turns = iter(range(1000))
+
+    def first(side: Side) -> float:
+        side.open(root, bench.store(side))
+        return side.first()
+
+    def changed(side: Side) -> float:
+        append_to_ten(paths, next(turns))
+        return side.save()
+
+    def restored(side: Side) -> float:
+        append_to_ten(paths, next(turns))
+        return side.restore()
+
+    work, rounds = "Linux 6.1 sources", bench.sizes.rounds
+    begun = interleaved(sides, first, rounds=min(2, rounds), before=_nothing)
+    time.sleep(1.1)
+    for side in sides:
+        side.unchanged()
+    found = [
+        compared(f"{work}, first save, {bench.files_of(root)}", begun, limit=0.20),
+        *(
+            compared(f"{work}, {name}", interleaved(sides, verb, rounds=rounds, before=_nothing), limit=limit)
+            for name, verb, limit in (
+                ("no-change save, in process", lambda side: side.unchanged(), 1.3),
+                ("10-file save, durable, in process", changed, 1.1),
+                ("restore of 10 files", restored, 0.7),
+            )
+        ),
+    ]
+    _close(sides)
+    special.remove(root)
+    return found
+
+
+def a_million(bench: Bench) -> list[Row]:
+    """Measure the first `lastgood save` of a million small files, as a process, and its memory. Once."""
+    files = bench.sizes.million
+    root = bench.tree(files, mean=200, purpose="million")
+    sides: list[Side] = [OneShot(), Git()]
+    taken: Taken = {}
+    for side in sides:
+        os.sync()
+        side.open(root, bench.store(side))
+        taken[side.name] = [side.first()]
+        if isinstance(side, OneShot):
+            peak = side.peak / 1e6
+        side.close()
+        special.remove(bench.store(side))
+    special.remove(root)
+    work = f"first `lastgood save`, {files:,} files of 200 bytes"
+    memory = Row(f"{work}, peak memory", "MB", {"lastgood": peak}, "≤ 400 MB", met=peak <= 400)
+    return [compared(work, taken, limit=0.3), memory]
 
 
 def no_change(bench: Bench) -> list[Row]:
@@ -482,6 +560,8 @@ def many_features(bench: Bench) -> list[Row]:
 ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "first-save": first_save,
     "first-save-in-git": first_save_in_git,
+    "linux": linux,
+    "million": a_million,
     "no-change": no_change,
     "ten-files": ten_files,
     "one-file": one_file,
@@ -499,6 +579,10 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "checkpoints": many_checkpoints,
     "features": many_features,
 }
+
+
+# These take many minutes, and are only measured if they are asked for.
+LONG = ("linux", "million")
 
 
 def _nothing(_turn: int) -> None:

@@ -299,7 +299,10 @@ class Backup:
 
 
 class OneShot:
-    """`lastgood save` as a process of its own, seen from the one who starts it."""
+    """`lastgood save` as a process of its own, seen from the one who starts it.
+
+    ``peak`` is the most memory that the last one took, in bytes, that of its processes apart.
+    """
 
     name = "lastgood"
     available = True
@@ -331,9 +334,11 @@ class OneShot:
             self._environment,
             file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)],
         )
-        code = os.waitstatus_to_exitcode(os.waitpid(spawned, 0)[1])
+        _, status, used = os.wait4(spawned, 0)
+        code = os.waitstatus_to_exitcode(status)
         seconds = time.perf_counter() - before
         assert code == 0, (code, command)
+        self.peak = used.ru_maxrss * 1024
         return seconds
 
     def first(self) -> float:

@@ -8,6 +8,7 @@ import stat
 import sys
 from _blake2 import blake2b
 from _sha1 import sha1 as _builtin_sha1
+from _thread import allocate_lock, start_new_thread
 
 if sys.platform == "linux":
     import fcntl
@@ -15,7 +16,8 @@ if sys.platform == "linux":
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from _thread import LockType
+    from collections.abc import Callable, Sequence
     from mmap import mmap
     from typing import Literal, Protocol
 
@@ -124,6 +126,78 @@ def read_plain(path: str, *, limit: int) -> bytes | None:
             return file.read(limit)
     finally:
         os.close(descriptor)
+
+
+# --- Carrying files through to the disk side by side: the file system joins the waits ---
+#
+# Measured on ext4: 128 files one after another took 170 to 690 ms, by eight threads 14 to 43 ms; beside
+# others who write, ten files 58 ms, by four threads 9, with their bytes on the way first 4; a pack and its
+# index 10, 4 and 4.
+
+_THREADS = 8
+_SHARE = 3  # from four threads on, fewer files are not worth one more
+_ONE_EACH = 4
+_BEGUN_BYTES = 1 << 20
+
+
+def sync_all(descriptors: Sequence[int], *, sync: Callable[[int], None] | None = None) -> dict[int, OSError]:
+    """Sync files or directories, and return what went wrong by descriptor."""
+    carry = os.fsync if sync is None else sync
+    # Only what a thread takes out of here was synced, whatever ends it.
+    troubles = {descriptor: OSError(errno.EIO, os.strerror(errno.EIO)) for descriptor in descriptors}
+    count = len(descriptors)
+    threads = min(_THREADS, max(min(count, _ONE_EACH), -(-count // _SHARE)))
+    if threads > 1:
+        _begin_writing(descriptors)
+    running = []
+    for first in range(1, threads):
+        ended = allocate_lock()
+        ended.acquire()
+        share = descriptors[first::threads]
+        try:
+            start_new_thread(_sync_some, (share, carry, troubles, ended))
+        except RuntimeError:  # the system allows no more of them
+            _sync_some(share, carry, troubles)
+        else:
+            running.append(ended)
+    _sync_some(descriptors[:: max(threads, 1)], carry, troubles)
+    for ended in running:
+        ended.acquire()
+    return troubles
+
+
+def _begin_writing(descriptors: Sequence[int]) -> None:
+    """Set the bytes of files on their way, so that one commit of the file system's journal serves them all.
+
+    That is what Linux does first when it is told that they are not needed in memory. What has been written
+    is dropped from there, so only the first of a large file are told.
+    """
+    if sys.platform != "linux":
+        return
+    for descriptor in descriptors:
+        try:
+            os.posix_fadvise(descriptor, 0, _BEGUN_BYTES, os.POSIX_FADV_DONTNEED)
+        except OSError:  # syncing will tell
+            continue
+
+
+def _sync_some(
+    descriptors: Sequence[int],
+    sync: Callable[[int], None],
+    troubles: dict[int, OSError],
+    ended: LockType | None = None,
+) -> None:
+    try:
+        for descriptor in descriptors:
+            try:
+                sync(descriptor)
+            except OSError as error:
+                troubles[descriptor] = error
+            else:
+                troubles.pop(descriptor)
+    finally:
+        if ended is not None:
+            ended.release()
 
 
 # --- Files of our own that prove themselves: a line that names their form, a digest, the content ---

@@ -19,7 +19,7 @@ import os
 import zlib
 from _struct import Struct, pack, unpack, unpack_from
 
-from lastgood.files import sha1_for
+from lastgood.files import sha1_for, sync_all
 from lastgood.objects import KIND_NAMES, OFS_DELTA, OID_BYTES, REF_DELTA, apply_delta, result_size
 from lastgood.objects.repository import (
     DIRECTORY_MODE,
@@ -651,8 +651,8 @@ def publish_files(
     """Sync and rename the two files of a pack, and return its name; no other file is replaced."""
     name = vacant(layout, name, pack=pack)
     if durable:
-        sync(pack.descriptor)
-        sync(index.descriptor)
+        for error in sync_all((pack.descriptor, index.descriptor), sync=sync).values():
+            raise error
     else:
         _mark(layout, name)
     _rename(pack, index, stem=layout.packs + b"/" + name, durable=durable)

@@ -8,6 +8,7 @@ import os
 from lastgood.directories import Directories, Nearby, change_mode, is_nowhere, open_root
 from lastgood.disk import FULL, crowd, no_room
 from lastgood.errors import Damaged, NoRoom, Storage, Unsafe, crowded
+from lastgood.files import sync_all
 from lastgood.model.operation import DISCARDED, Outcome, Step
 from lastgood.model.path_safety import TreeFault, is_beyond, link_faults, path_faults, refuse, refuse_faults
 from lastgood.model.tree import (
@@ -25,7 +26,7 @@ from lastgood.paths import ancestors, join, parent, printable, to_text
 from lastgood.renames import is_temporary, token_of
 from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
 from lastgood.restore.plan import UNTOUCHED, action_between, in_order
-from lastgood.restore.site import Changed, PathReader, Site, content_at, flush, leave
+from lastgood.restore.site import Changed, PathReader, Site, content_at, leave
 from lastgood.root import make_again, take_away
 
 TYPE_CHECKING = False
@@ -457,7 +458,7 @@ class DescriptorApplier:
         too many files are open for that.
         """
         _refuse(steps, objects)
-        return self._run(steps, token=token, objects=objects, stamp=stamp, flush=flush, closed=closed)
+        return self._run(steps, token=token, objects=objects, stamp=stamp, flush=sync_all, closed=closed)
 
     def write_tree(
         self, tree: TreeId, *, objects: ObjectReader, durability: Durability = "full"
@@ -471,7 +472,7 @@ class DescriptorApplier:
         steps = in_order(_all_of(whole))
         _refuse(steps, objects)
         self._make_root()
-        carry = flush if durability == "full" else leave
+        carry = sync_all if durability == "full" else leave
         return self._run(steps, token=_NEW, objects=objects, stamp=_no_stamp, flush=carry)
 
     def clear_temporaries(

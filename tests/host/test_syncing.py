@@ -1,0 +1,53 @@
+"""Many files are carried through to the disk side by side, and what was not is told."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from lastgood.files import sync_all
+
+COUNTS = [0, 1, 2, 3, 4, 5, 10, 30]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_each_is_synced_once(count: int) -> None:
+    synced: list[int] = []
+    assert sync_all(range(1000, 1000 + count), sync=synced.append) == {}
+    assert sorted(synced) == list(range(1000, 1000 + count))
+
+
+@pytest.mark.parametrize("count", COUNTS[1:])
+def test_one_that_fails_is_told_and_the_others_are_synced(count: int) -> None:
+    for failing in range(1000, 1000 + count):
+        synced: list[int] = []
+
+        def sync(descriptor: int, *, failing: int = failing, synced: list[int] = synced) -> None:
+            if descriptor == failing:
+                raise OSError(errno.ENOSPC, "full")
+            synced.append(descriptor)
+
+        troubles = sync_all(range(1000, 1000 + count), sync=sync)
+        assert {descriptor: error.errno for descriptor, error in troubles.items()} == {failing: errno.ENOSPC}
+        assert len(synced) == count - 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_ends_a_thread_leaves_the_rest_of_its_share_told_as_not_synced() -> None:
+    def sync(descriptor: int) -> None:
+        if descriptor == 1001:
+            raise MemoryError
+
+    troubles = sync_all(range(1000, 1020), sync=sync)
+    assert 1001 in troubles
+    assert troubles[1001].errno == errno.EIO
+    assert 1000 not in troubles
+
+
+def test_closed_descriptors_are_told() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    os.close(writer)
+    assert {error.errno for error in sync_all([reader, writer]).values()} == {errno.EBADF}
