@@ -135,9 +135,10 @@ def _towards(
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return the steps from what is there now, and what of them is merged."""
     if request.way == "merge":
-        from lastgood.restore.merge import taken_back
+        from lastgood.restore.merge import Reverted, taken_back
 
-        return taken_back(snapshot, request.steps, source=request.source)
+        reverted = tuple(Reverted(step=one) for one in request.steps)
+        return taken_back(snapshot, reverted, source=request.source)
     steps, kept = _without_others(snapshot, request)
     if request.way == "force":  # what somebody changed since is in the guard; every touched path goes back
         return _forced(steps, snapshot, source=request.source) + kept, ()

@@ -1,4 +1,4 @@
-"""Who changed what: lines, files and folders, told by the checkpoints that they came with (promise 9)."""
+"""Who changed what: lines, files and folders, told by the checkpoints that they came with (S22)."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ def actors(report: BlameReport) -> list[str]:
 
 
 def test_each_line_has_whoever_changed_it_last(workspace: Workspace, project: Path) -> None:
+    """S22."""
     file = project / "file"
     file.write_text("one\ntwo\nthree\n")
     first = keep(workspace, UNKNOWN)

@@ -122,7 +122,7 @@ CALLS: dict[str, Callable[[Workspace], object]] = {
     "actor of an unknown type": lambda one: one.save(actor=lastgood.Actor(type="robot"), allow_empty=True),  # type: ignore[arg-type]
     "reference": lambda one: one.restore(3),  # type: ignore[arg-type]
     "reference of bytes": lambda one: one.restore(b"@"),  # type: ignore[arg-type]
-    "no reference": lambda one: one.restore(None),  # type: ignore[arg-type]
+    "no reference": lambda one: one.restore(None),
     "deleted": lambda one: one.delete(3),  # type: ignore[arg-type]
     "deleted many at once": lambda one: one.delete(["@"]),  # type: ignore[arg-type]
     "plan": lambda one: one.apply("plan_1234"),  # type: ignore[arg-type]

@@ -61,11 +61,11 @@ def report_counts(outcomes: Iterable[Outcome]) -> str:
     return _phrase(counts_of(outcomes), done=True)
 
 
-def done_words(outcomes: Sequence[Outcome], what: str) -> str:
+def done_words(outcomes: Sequence[Outcome], what: str, *, verb: str = "restored") -> str:
     """Return in words what came of a restore; what could not be done comes first, with why."""
     failed = [one for one in outcomes if one.result == "failed"]
     if not failed:
-        return f"restored {what}: {report_counts(outcomes)}"
+        return f"{verb} {what}: {report_counts(outcomes)}"
     tried = sum(1 for one in outcomes if one.result in {"restored", "removed", "failed"})
     reasons = dict.fromkeys(printable(one.reason or "") for one in failed)
     why = next(iter(reasons)) if len(reasons) == 1 else "for several reasons"

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
         conflict: Favour | None
         discard: bool
         force: bool
+        only_agent: bool
+        session: str | None
 
 
 # --- Whether to go on: a person's yes, ``--yes``, or the id of the plan that was looked at (T1, T16) ---
@@ -189,7 +191,10 @@ def _show(
             unknown = [told, _KEPT]
     lines = [*unknown, *_drift_lines(drift), *beside_lines(preview, target, call)]
     age = ago(target.manifest.created_at, now=time.time_ns())
-    lines.append(f"Restoring {called(target)}, made {age}: {plan_counts(plan)}.")
+    lines.append(
+        f"{'Taking back' if call.has('only-agent') else 'Restoring'} {_called(target, call)}, made {age}:"
+        f" {plan_counts(plan)}."
+    )
     spared = spared_lines(plan, target, call, workspace=workspace)
     room = console.rows() - console.height((*above, *lines, *spared)) - _ASKING
     for line in lines:
@@ -233,7 +238,7 @@ def _drift_lines(report: DiffReport | None) -> list[str]:
 def check_options(call: Call) -> None:
     """Refuse combinations that contradict each other."""
     if call.has("to"):
-        for option in ("dry-run", "plan", "merge", "git"):
+        for option in ("dry-run", "plan", "merge", "git", "only-agent"):
             if call.has(option):
                 raise Usage(
                     f"--to and --{option} do not go together",
@@ -257,7 +262,7 @@ def restore(
         demand_means(call, console)
     console.left = "nothing was changed"
     with ProgressLine(console, "planning"):
-        plan = _plan(target, call, workspace)
+        plan = plan_of(target, call, workspace)
         preview = workspace.preview(plan)
     if call.has("dry-run"):
         return _planned(preview.replace(dry_run=True), target, call, console, workspace=workspace)
@@ -269,7 +274,7 @@ def restore(
         return DECLINED
     if consent.git:
         call = call.replace(options={**call.options, "git": ()})
-        plan = _plan(target, call, workspace)
+        plan = plan_of(target, call, workspace)
     with telling_what_is_left(console, workspace), ProgressLine(console, "restoring"):
         report = workspace.apply(plan)
     if not console.answer(call.verb.name, report):
@@ -296,10 +301,14 @@ def telling_what_is_left(console: Console, workspace: Restores) -> Iterator[None
         raise
 
 
-def _plan(target: Checkpoint, call: Call, workspace: Restores) -> RestorePlan:
-    """Return what would be done; of a path that nothing holds those of a like name are told."""
+def plan_of(target: Checkpoint | None, call: Call, workspace: Restores) -> RestorePlan:
+    """Return what would be done; of a path that nothing holds those of a like name are told.
+
+    What an agent did is taken back since the call's REF, if it has one, to a target that comes of that.
+    """
+    ref = call.argument(0) if call.has("only-agent") or target is None else target.id
     try:
-        return workspace.plan_restore(target.id, **_options(call, workspace))
+        return workspace.plan_restore(ref, **_options(call, workspace))
     except NotFound as error:
         near = "near" in error.details or "path" not in error.details
         for typed in () if near else call.paths or ():
@@ -318,6 +327,8 @@ def _options(call: Call, workspace: Restores) -> RestoreOptions:
         "conflict": cast("Favour | None", call.text("conflict")),
         "discard": call.has("discard"),
         "force": call.has("force"),
+        "only_agent": call.has("only-agent"),
+        "session": call.text("session"),
     }
 
 
@@ -343,11 +354,18 @@ def _planned(
             console.note(line)
         _tell_lost(console)
         return code
-    console.sentence(f"would restore {called(target)}: {plan_counts(plan)}")
+    would = "would take back" if call.has("only-agent") else "would restore"
+    console.sentence(f"{would} {_called(target, call)}: {plan_counts(plan)}")
     console.lines((*plan_lines(plan), *spared, *beside_lines(report, target, call)))
     console.line(f"plan {plan.id}")
     console.note(f"Nothing changed. To do it: {_again(call, f'--plan {plan.id}')}")
     return 0
+
+
+def _called(target: Checkpoint, call: Call) -> str:
+    """Return in words what comes back."""
+    name = called(target)
+    return f"what the agent changed since {name}" if call.has("only-agent") else name
 
 
 def _nothing_words(report: RestoreReport, target: Checkpoint) -> str:
@@ -400,7 +418,11 @@ def _tell(
     workspace: Restores,
 ) -> None:
     """Tell what was done, without what was ``told`` before and is as it was."""
-    console.sentence(done_words(report.outcomes, called(target)))
+    console.sentence(
+        done_words(
+            report.outcomes, _called(target, call), verb="took back" if call.has("only-agent") else "restored"
+        )
+    )
     outcomes = [one for one in report.outcomes if one.reason != SPARED]  # of which more is said below
     said = remarks(outcomes, then=f"as at {target.short_id}", root=workspace.path)
     for line in (*said, *beside_lines(report, target, call)):

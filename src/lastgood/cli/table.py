@@ -279,7 +279,14 @@ FILES: tuple[Verb, ...] = (
             Argument(name="REF", form="ref", required=False),
             Argument(name="PATH", form="path", required=False, many=True),
         ),
-        options=RESTORING,
+        options=(
+            *RESTORING,
+            Option(
+                name="only-agent",
+                says="take back what an agent changed, since REF if one is given; keep the rest",
+            ),
+            Option(name="session", value="S", says="what it did in this session (default: in the last)"),
+        ),
         paths=True,
         examples=(
             ("lastgood restore @ --dry-run", "what would happen"),
@@ -287,6 +294,7 @@ FILES: tuple[Verb, ...] = (
             ("lastgood restore @ src/app.py", "one file from the latest"),
             ("lastgood restore @~3 --to /tmp/older", "a copy aside"),
             ("lastgood restore @~3 --merge", "take back what came since, but for unsaved changes"),
+            ("lastgood restore --only-agent", "take back what the agent did, and keep what you did"),
             ("lastgood restore @ --only progress", "no files, only how far the work had come"),
         ),
         codes=(0, 2, 3, 10, 11, 13, 14, 15),

@@ -92,12 +92,14 @@ class Step(Value):
 class Merged(Value):
     """A path whose content is merged: the blobs of the base and of the target that it is made from.
 
-    The third is what the path's step has, the result what it wants.
+    The third is what the path's step has, the result what it wants. ``then`` are the bases and targets that
+    this is merged with in turn.
     """
 
     path: bytes
     base: bytes
     target: bytes
+    then: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class RestorePlan(Value):

@@ -374,8 +374,24 @@ def name_beside(path: bytes, suffix: bytes, *, number: int) -> bytes | None:
 _TRIES = 1000
 
 
+class Reverted(Value):
+    """A step that is taken back from, and what is taken back ``earlier`` of the same path, newest first.
+
+    That is what the path had after somebody's change and before it; between these others changed it.
+    """
+
+    step: Step
+    earlier: tuple[tuple[Entry | None, Entry | None], ...] = ()
+
+
 def revert_merge(
-    steps: Iterable[Step], actual: Look, *, source: Look, present: Present, blend: Blend, copies: Copies
+    reverted: Iterable[Reverted],
+    actual: Look,
+    *,
+    source: Look,
+    present: Present,
+    contents: Contents,
+    copies: Copies,
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return the steps that lead to what some steps want, changes since what they have being kept.
 
@@ -384,7 +400,8 @@ def revert_merge(
     """
     made: list[Step] = []
     merged: list[Merged] = []
-    for step in steps:
+    for one in reverted:
+        step = one.step
         if step.action in UNTOUCHED:
             made.append(step)
             continue
@@ -394,11 +411,49 @@ def revert_merge(
             target=_alone(step.want),
             present=_alone(actual(step.path)),
         )
-        verdict = decide(sides, blend=blend, favour=None)
+        if one.earlier:
+            verdict = _folded(sides, one.earlier, contents)
+        else:
+            verdict = decide(sides, blend=contents.blend, favour=contents.favour)
         made += _steps(sides, verdict, actual, copies=copies)
         if verdict.merged is not None:
             merged.append(verdict.merged)
     return in_order(_housed(_beside_new(made, present), actual, source)), tuple(merged)
+
+
+def _folded(
+    sides: Sides, earlier: Sequence[tuple[Entry | None, Entry | None]], contents: Contents
+) -> MergedPath:
+    """Decide a path from which several changes are taken back one after the other, the newest first."""
+    pairs = [(sides.base, sides.target), *((_alone(have), _alone(want)) for have, want in earlier)]
+    last = sides.replace(target=pairs[-1][1])
+    now = sides.present
+    for base, target in pairs:
+        if same(now, base):
+            now = target
+        elif not (same(base, target) or same(now, target)):
+            break
+    else:
+        return MergedPath(want=now)
+    files = [side for pair in pairs for side in pair]
+    if sides.present is None or any(side is None or side.kind != FILE for side in (*files, sides.present)):
+        return _of_conflict(last, contents.favour)
+    mode, oids = sides.present.mode & PERMISSION_BITS, list[tuple[bytes, bytes]]()
+    for base, target in pairs:
+        assert base is not None
+        assert target is not None
+        chosen = _chosen(base.mode & PERMISSION_BITS, target.mode & PERMISSION_BITS, mode)
+        mode = mode if chosen is None else chosen
+        oids.append((base.oid, target.oid))
+    merged = Merged(path=sides.path, base=oids[0][0], target=oids[0][1], then=tuple(oids[1:]))
+    blended = contents.blended(merged, sides.present)
+    if blended is None:
+        return _of_conflict(last, contents.favour)
+    return MergedPath(
+        want=sides.present.replace(oid=blended.oid, mode=mode),
+        conflict=MARKED if blended.marked else None,
+        merged=merged,
+    )
 
 
 def _beside_new(steps: Sequence[Step], present: Present) -> list[Step]:
@@ -495,7 +550,7 @@ class Contents:
 
     def __init__(self, context: Context, *, favour: Favour | None, label: str) -> None:
         self._context = context
-        self._favour = favour
+        self.favour: Favour | None = favour
         self._label = label
 
     def blend(self, sides: Sides) -> MergedBlob | None:
@@ -503,17 +558,21 @@ class Contents:
         if sides.base is None or sides.target is None or sides.present is None or not sides.present.oid:
             return None
         parts = Merged(path=sides.path, base=sides.base.oid, target=sides.target.oid)
-        found = self.merge(parts, present=sides.present)
-        if found is None or (not found[1] and self._favour is None):
+        return self.blended(parts, sides.present)
+
+    def blended(self, parts: Merged, present: Entry) -> MergedBlob | None:
+        """Return the blob of what a path has, merged with each base and target in turn; None as `blend`."""
+        found = self.merge(parts, present=present)
+        if found is None or (not found[1] and self.favour is None):
             return None
-        return MergedBlob(oid=blob_id(found[0]), marked=not found[1] and self._favour == "markers")
+        return MergedBlob(oid=blob_id(found[0]), marked=not found[1] and self.favour == "markers")
 
     def merge(self, parts: Merged, *, present: Entry) -> tuple[bytes, bool] | None:
         """Return the merged content and whether it is without conflicts; None for what is no text."""
         engine = self._context.engine
-        if engine.missing((parts.base, parts.target)):
-            return None
-        if max(engine.blob_size(parts.base), engine.blob_size(parts.target)) > _LARGEST:
+        pairs = ((parts.base, parts.target), *parts.then)
+        oids = {oid for pair in pairs for oid in pair}
+        if engine.missing(oids) or max(map(engine.blob_size, oids)) > _LARGEST:
             return None
         ours = self._context.applier.read(parts.path, present)
         if ours is None:
@@ -522,13 +581,17 @@ class Contents:
                 hint="try again",
                 details={"paths": [to_text(parts.path)]},
             )
-        texts = MergeInput(
-            base=engine.read_blob(parts.base), ours=ours, theirs=engine.read_blob(parts.target)
-        )
-        if len(ours) > _LARGEST or any(_is_binary(text) for text in (texts.base, ours, texts.theirs)):
-            return None
-        made = self._context.merger().merge(texts, favour=self._favour, label=self._label)
-        return made.content, made.clean
+        clean = True
+        for base, target in pairs:
+            texts = MergeInput(base=engine.read_blob(base), ours=ours, theirs=engine.read_blob(target))
+            if parts.then and ours in {texts.base, texts.theirs}:
+                ours = texts.theirs
+                continue
+            if len(ours) > _LARGEST or any(_is_binary(text) for text in (texts.base, ours, texts.theirs)):
+                return None
+            made = self._context.merger().merge(texts, favour=self.favour, label=self._label)
+            ours, clean = made.content, clean and made.clean
+        return ours, clean
 
 
 def merged_steps(
@@ -566,18 +629,22 @@ def merged_steps(
 
 
 def taken_back(
-    snapshot: WorkspaceSnapshot, steps: tuple[Step, ...], *, source: str | None
+    snapshot: WorkspaceSnapshot,
+    reverted: tuple[Reverted, ...],
+    *,
+    source: str | None,
+    favour: Favour | None = None,
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return steps that keep what changed since, and what of them has to be stored."""
     label = short(source or "then")
     found = None if source is None else snapshot.context.catalogue.get(source)
-    contents = Contents(snapshot.context, favour=None, label=label)
+    contents = Contents(snapshot.context, favour=favour, label=label)
     made, merged = revert_merge(
-        steps,
+        reverted,
         snapshot.actual,
         source=_entries_of(snapshot.context, found),
         present=snapshot.scan,
-        blend=contents.blend,
+        contents=contents,
         copies=_copies(snapshot, found, ref=label),
     )
     return made, needed(made, merged)

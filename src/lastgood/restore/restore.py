@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lastgood.model.session import Effect, Session
     from lastgood.model.tree import Entry
     from lastgood.restore.merge import Merge
+    from lastgood.restore.only_agent import AgentWork
     from lastgood.trees import Files
     from lastgood.view import View
 
@@ -248,13 +249,14 @@ def _conversation(context: Context, report: RestoreReport, target: Checkpoint) -
 class RestoreRequest(Value):
     """What a restore is to bring back: a checkpoint, all of it, some paths, or some parts beside files.
 
-    ``merge`` keeps what changed since its base (rule T17).
+    ``merge`` keeps what changed since its base (rule T17); ``agent`` is what alone is taken back.
     """
 
     target: Checkpoint
     paths: tuple[bytes, ...] = ()
     scopes: tuple[Scope, ...] = DEFAULT_SCOPES
     merge: Merge | None = None
+    agent: AgentWork | None = None
     discard: bool = False
     force: bool = False
 
@@ -376,7 +378,7 @@ def _planned(
 
 
 def _plan(view: View, request: RestoreRequest, snapshot: WorkspaceSnapshot) -> RestorePlan:
-    context, merge = snapshot.context, request.merge
+    context, keeping = snapshot.context, request.agent or request.merge
     files = view.tree(request.target)
     paths = _limits(request, files, snapshot)
     with snapshot.looking():
@@ -395,8 +397,8 @@ def _plan(view: View, request: RestoreRequest, snapshot: WorkspaceSnapshot) -> R
             force=request.force,
             scopes=request.scopes,
             parts=parts.planned(context, request.target, scopes=request.scopes),
-            base=None if merge is None else merge.base.id,
-            favour=None if merge is None else merge.favour,
+            base=None if keeping is None else keeping.base.id,
+            favour=None if keeping is None else keeping.favour,
             merged=merged,
         )
     )
@@ -429,6 +431,10 @@ def _steps(
     paths: tuple[bytes, ...],
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     evidence = evidence_of(request.target, files, snapshot)
+    if request.agent is not None:
+        from lastgood.restore.only_agent import agent_steps
+
+        return agent_steps(snapshot, request.agent, evidence=evidence, paths=paths)
     if request.merge is None:
         return plan(files, snapshot.scan, evidence=evidence, paths=paths, discard=request.discard), ()
     from lastgood.restore.merge import merged_steps

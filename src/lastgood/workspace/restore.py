@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lastgood.model.run import RecoverReport
     from lastgood.model.session import Effect
     from lastgood.restore.merge import Merge
+    from lastgood.restore.only_agent import AgentWork
     from lastgood.restore.restore import RestoreRequest
     from lastgood.rewind import History
     from lastgood.undo import Way
@@ -46,6 +47,8 @@ class Extent(Value):
     merge: bool = False
     base: Ref | None = None
     conflict: Favour | None = None
+    only_agent: bool = False
+    session: str | None = None
 
 
 def scopes_of(extent: Extent, *, paths: bool) -> tuple[Scope, ...]:
@@ -72,14 +75,21 @@ def _merge_of(view: View, extent: Extent, *, scopes: Sequence[Scope]) -> Merge |
     if "files" not in scopes:
         raise Usage("a merge is of files", hint="leave out --merge, or add --only files")
     if extent.conflict not in {None, *FAVOURS}:
-        raise Usage(
-            f"'{printable(str(extent.conflict))}' is no way to settle a conflict",
-            hint="ways: " + ", ".join(FAVOURS),
-        )
+        raise _no_favour(extent.conflict)
     from lastgood.restore.merge import Merge
 
     base = view.resolve("@" if extent.base is None else extent.base)
     return Merge(base=base, favour=extent.conflict)
+
+
+def _no_favour(word: object) -> Usage:
+    return Usage(
+        f"'{printable(str(word))}' is no way to settle a conflict", hint="ways: " + ", ".join(FAVOURS)
+    )
+
+
+def _no_ref() -> Usage:
+    return Usage("no checkpoint is named", hint="give its id or name, or ask for only_agent")
 
 
 def way_of(*, force: bool, merge: bool) -> Way | None:
@@ -95,9 +105,9 @@ def way_of(*, force: bool, merge: bool) -> Way | None:
 class Restores(OpenWorkspace):
     """Verbs that bring back."""
 
-    def plan_restore(
+    def plan_restore(  # noqa: PLR0913 - as `restore`
         self,
-        ref: Ref,
+        ref: Ref | None = None,
         *,
         paths: Sequence[PathLike] = (),
         only: Sequence[Scope] | None = None,
@@ -107,11 +117,21 @@ class Restores(OpenWorkspace):
         conflict: Favour | None = None,
         discard: bool = False,
         force: bool = False,
+        only_agent: bool = False,
+        session: str | None = None,
     ) -> RestorePlan:
         """Return what `restore` would do, path by path; nothing is touched."""
         from lastgood.restore.restore import plan_restore
 
-        extent = Extent(only=only, git=git, merge=merge, base=base, conflict=conflict)
+        extent = Extent(
+            only=only,
+            git=git,
+            merge=merge,
+            base=base,
+            conflict=conflict,
+            only_agent=only_agent,
+            session=session,
+        )
         request = self._request(ref, paths, extent=extent, discard=discard, force=force)
         if not is_gone(self._context.root):
             return plan_restore(self._context, self._view, request)
@@ -138,7 +158,7 @@ class Restores(OpenWorkspace):
 
     def restore(  # noqa: PLR0913 - each is an option of its own, by keyword alone
         self,
-        ref: Ref,
+        ref: Ref | None = None,
         *,
         paths: Sequence[PathLike] = (),
         to: PathLike | None = None,
@@ -149,6 +169,8 @@ class Restores(OpenWorkspace):
         conflict: Favour | None = None,
         discard: bool = False,
         force: bool = False,
+        only_agent: bool = False,
+        session: str | None = None,
     ) -> RestoreReport:
         """Bring a checkpoint back: files, conversation and progress, or ``only`` some of them.
 
@@ -157,12 +179,23 @@ class Restores(OpenWorkspace):
         a new or empty folder instead and touches nothing else. ``merge`` keeps what changed since
         ``base`` (by default where the workspace stands), ``conflict`` settles what both sides
         changed. ``discard`` goes on where something present cannot be copied, ``force`` although
-        another session is at work.
+        another session is at work. ``only_agent`` takes back what an agent changed in a ``session`` (by
+        default the last one), since the checkpoint if one is given, and keeps what everybody else did.
         """
         from lastgood.restore.restore import restore
 
-        extent = Extent(only=only, git=git, merge=merge, base=base, conflict=conflict)
+        extent = Extent(
+            only=only,
+            git=git,
+            merge=merge,
+            base=base,
+            conflict=conflict,
+            only_agent=only_agent,
+            session=session,
+        )
         if to is not None:
+            if ref is None:
+                raise _no_ref()
             return self._aside(self._view.resolve(ref), to, limited=bool(paths), extent=extent)
 
         def work() -> RestoreReport:
@@ -305,12 +338,21 @@ class Restores(OpenWorkspace):
         return report
 
     def _request(
-        self, ref: Ref, paths: Sequence[PathLike], *, extent: Extent, discard: bool, force: bool
+        self, ref: Ref | None, paths: Sequence[PathLike], *, extent: Extent, discard: bool, force: bool
     ) -> RestoreRequest:
         """Return what is to be restored; `Usage` for what does not go together."""
         from lastgood.restore.restore import RestoreRequest
 
         chosen = scope(paths, self._context.root)
+        if extent.only_agent:
+            work = self._agent_work(ref, extent)
+            return RestoreRequest(
+                target=work.target, paths=chosen, scopes=("files",), agent=work, discard=discard, force=force
+            )
+        if extent.session is not None:
+            raise Usage("a session is named for what its agent did", hint="add --only-agent")
+        if ref is None:
+            raise _no_ref()
         scopes = scopes_of(extent, paths=bool(chosen))
         return RestoreRequest(
             target=self._view.resolve(ref),
@@ -320,6 +362,22 @@ class Restores(OpenWorkspace):
             discard=discard,
             force=force,
         )
+
+    def _agent_work(self, ref: Ref | None, extent: Extent) -> AgentWork:
+        """Return what an agent did; `Usage` for what has no say in how that is taken back."""
+        from lastgood.restore.only_agent import agent_work
+
+        plain = extent.only in {None, ("files",)} and not (extent.git or extent.merge)
+        if not plain or extent.base is not None:
+            raise Usage(
+                "--only-agent takes back files, and merges as it does so",
+                hint="leave out --only, --git, --merge and --base; --conflict settles what both changed",
+            )
+        if extent.conflict not in {None, *FAVOURS}:
+            raise _no_favour(extent.conflict)
+        expect(extent.session, str, type(None), what="the session")
+        since = None if ref is None else self._view.resolve(ref)
+        return agent_work(self._context, session=extent.session, since=since, favour=extent.conflict)
 
     def _aside(self, target: Checkpoint, to: PathLike, *, limited: bool, extent: Extent) -> RestoreReport:
         from lastgood.restore.restore import restore_aside

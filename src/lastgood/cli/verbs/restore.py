@@ -8,7 +8,7 @@ from lastgood.cli import opening
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.plans import part_lines, remarks, report_counts, told_parts
 from lastgood.cli.references import as_meant, looked_up, refuse_paths_alone
-from lastgood.cli.restoring import agreed, check_options, restore, telling_what_is_left
+from lastgood.cli.restoring import agreed, check_options, plan_of, restore, telling_what_is_left
 from lastgood.cli.wording import ago, called, count, moment, shortened, table, title
 from lastgood.errors import NotFound, Usage
 from lastgood.ids import short
@@ -37,6 +37,8 @@ _SAID = 48
 def restore_verb(call: Call, console: Console) -> int:
     """Restore; without a REF a person picks one."""
     ref = call.argument(0)
+    if call.has("only-agent"):
+        return _restore_agent(call, console)
     if ref is None and not call.paths and (not console.can_ask or call.has("plan")):
         raise Usage(
             "`restore` needs a REF",
@@ -62,6 +64,15 @@ def restore_verb(call: Call, console: Console) -> int:
         else:
             target = looked_up(ref, call, workspace)
         return restore(target, call, console, workspace=workspace)
+
+
+def _restore_agent(call: Call, console: Console) -> int:
+    """Take back what an agent changed, and keep the rest."""
+    check_options(call)
+    with open_group(call, Restores, purpose="find") as workspace:
+        console.left = "nothing was changed"
+        plan = plan_of(None, call, workspace)
+        return restore(workspace.get(plan.target), call, console, workspace=workspace)
 
 
 def _picked(call: Call, console: Console, workspace: Restores, *, at: str | None = None) -> Checkpoint | None:
