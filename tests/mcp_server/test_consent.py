@@ -31,6 +31,7 @@ def test_a_restore_asks_with_the_plan_and_does_it_on_a_yes(served: Served) -> No
     assert notes(served) == "good\n"
     assert not (served.project / "new.txt").exists()
     (question,) = served.asked
+    assert "1 file to write, 1 file to delete" in question
     assert "delete new.txt" in question
     assert "write notes.txt" in question
     assert report["plan"] in question

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +115,19 @@ def test_a_checkpoint_bears_the_name_of_the_agent(modern: Served) -> None:
     assert saved["message"] == "mine"
     assert saved["actor"]["type"] == "agent"
     assert saved["actor"]["name"]
+
+
+def test_a_checkpoint_belongs_to_the_session_of_the_host_above(
+    modern: Served, workspace: lastgood.Workspace, sleeper: Callable[[], subprocess.Popen[bytes]]
+) -> None:
+    """P1: and to nobody else's."""
+    mine = workspace.session_start(owner_pid=os.getpid(), exclusive=False).session.id
+    workspace.session_start(owner_pid=sleeper().pid, exclusive=False)
+
+    assert [one.id for one in workspace.sessions(own=True)] == [mine]
+    assert modern.done("save", message="within")["checkpoint"]["session"] == mine
+    workspace.session_end(mine)
+    assert modern.done("save", message="after")["checkpoint"]["session"] is None
 
 
 def test_a_word_that_no_tool_takes_is_refused(modern: Served) -> None:

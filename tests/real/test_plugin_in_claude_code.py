@@ -77,6 +77,8 @@ def test_the_plugin_keeps_turns_and_its_tools_go_back(lastgood: Command, home: P
     assert {"my place", "save my place"} <= {one["message"] for one in kept}
     (mine,) = [one for one in kept if one["name"] == "mine"]
     assert mine["actor"] == {"type": "agent", "name": "claude-code"}
+    assert mine["session"]
+    assert mine["conversation"]["source"]
     assert any("lastgood:checkpoints" in one for one in model.asked)
 
 

@@ -29,13 +29,13 @@ PLAN = "The id of the plan that was looked at: it is carried out if it is still 
 CONFIRM = "Go on without asking: the person has agreed to just this."
 _NAMED = 12
 _WORDS = {
-    "write": "written",
-    "delete": "deleted",
-    "mkdir": "folders made",
-    "rmdir": "folders removed",
-    "chmod": "modes set",
-    "keep": "kept",
-    "skip": "skipped",
+    "write": ("file", "to write"),
+    "delete": ("file", "to delete"),
+    "mkdir": ("folder", "to make"),
+    "rmdir": ("folder", "to remove"),
+    "chmod": ("mode", "to set"),
+    "keep": ("path", "kept"),
+    "skip": ("path", "skipped"),
 }
 
 
@@ -98,7 +98,11 @@ def for_plan(
     raise Unsafe(
         f"nothing was changed: {why}, and nobody can be asked here",
         hint=f"to carry it out, call it again with {ways}",
-        details={"plan": found.id, "deletions": found.deletions, "counts": _counts(found)},
+        details={
+            "plan": found.id,
+            "deletions": found.deletions,
+            "counts": counts_of(planned_outcomes(found)),
+        },
     )
 
 
@@ -148,9 +152,7 @@ def _question(planned: Planned, *, many: bool) -> str:
     plan, target = planned.plan, planned.target
     title = target.name or target.manifest.message or target.kind
     lines = [f"Restore {target.short_id} ({printable(title)}), made {iso(target.manifest.created_at)}?"]
-    lines.append(
-        ", ".join(f"{number:,} {words}" for words, number in _counts(plan).items()) or "No files change."
-    )
+    lines.append(_counted(plan) or "No files change.")
     if many:
         lines.append(f"This deletes {plan.deletions:,} files, a large part of the workspace.")
     named = [f"  {one.action} {printable(to_text(one.path))}" for one in plan.of("delete")]
@@ -165,6 +167,7 @@ def _question(planned: Planned, *, many: bool) -> str:
     return redact("\n".join(lines))
 
 
-def _counts(plan: RestorePlan) -> dict[str, int]:
+def _counted(plan: RestorePlan) -> str:
     counts = counts_of(planned_outcomes(plan))
-    return {words: counts[action] for action, words in _WORDS.items() if counts[action]}
+    found = [(counts[action], *words) for action, words in _WORDS.items() if counts[action]]
+    return ", ".join(f"{number:,} {noun}{'s' * (number != 1)} {does}" for number, noun, does in found)

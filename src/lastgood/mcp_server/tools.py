@@ -58,6 +58,9 @@ class Form(Value):
 
 
 def _save(workspace: Workspace, words: Words, agent: str | None) -> Document:
+    """Save, in the session that hooks keep for the host above if there is one: with its conversation."""
+    for own in workspace.sessions(own=True)[:1]:
+        workspace = workspace.within(own.id)
     return told(workspace.save(**words, actor=Actor(type="agent", name=agent)))
 
 

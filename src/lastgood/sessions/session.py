@@ -443,6 +443,16 @@ def sessions_of(context: Context, transcript: str) -> tuple[SessionReport, ...]:
     return tuple(report_on(context, one) for one in mine)
 
 
+def sessions_above(context: Context) -> tuple[SessionReport, ...]:
+    """Return the sessions under way whose owner is the caller or above it, newest first."""
+    found = [
+        one
+        for one in context.work.sessions(context.key, state="active")
+        if context.processes.encloses(one.owner)
+    ]
+    return tuple(report_on(context, one) for one in sorted(found, key=lambda one: -one.started_at))
+
+
 def session_report(context: Context, name: str | None = None) -> SessionReport:
     """Return one session: that of a name, else the caller's, else the newest."""
     if name is not None:

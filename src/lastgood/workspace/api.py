@@ -176,10 +176,15 @@ class Workspace(Restores, Recovers):
 
         return session.heartbeat(self._context, id)
 
-    def sessions(self, *, transcript: PathLike | None = None) -> tuple[SessionReport, ...]:
-        """Return every session of the workspace, newest first; of a ``transcript`` those that did not end."""
+    def sessions(self, *, transcript: PathLike | None = None, own: bool = False) -> tuple[SessionReport, ...]:
+        """Return every session of the workspace, newest first; of a ``transcript`` those that did not end.
+
+        ``own``: only those under way whose owner is this process, or one that it was started below.
+        """
         from lastgood.sessions import session
 
+        if own:
+            return session.sessions_above(self._context)
         if transcript is not None:
             return session.sessions_of(self._context, os.path.abspath(os.fsdecode(plain(transcript))))
         return session.session_reports(self._context)
