@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import inspect
 import json
 import os
@@ -12,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import jsonschema
 import pytest
 from mcp.client import Client
@@ -145,6 +148,20 @@ def test_a_value_of_a_wrong_form_is_refused_as_anywhere(modern: Served) -> None:
     assert modern.refused("diff", paths=[{"bytes": "no base64"}])["code"] == "usage"
 
 
+@pytest.mark.parametrize("text", ["null", "true", "[1]", '{"a": 1}', "7"])
+def test_a_text_is_taken_as_it_is(modern: Served, text: str) -> None:
+    (modern.project / text).write_text("kept\n")
+
+    assert modern.done("save", message=text, task=text)["checkpoint"]["task"] == text
+    assert modern.done("cat", ref=text, path=text)["content"] == "kept\n"
+    assert modern.done("list", message=text)["checkpoints"]
+
+
+def test_a_list_may_come_as_the_text_of_its_json(modern: Served) -> None:
+    """Some clients write every list so."""
+    assert [one["path"] for one in modern.done("diff", paths='["new.txt"]')["files"]] == ["new.txt"]
+
+
 def test_a_failure_is_the_error_document(modern: Served) -> None:
     error = modern.refused("show", ref="nothing-of-that-name")
 
@@ -243,6 +260,34 @@ def test_a_file_that_is_no_text_comes_as_bytes_unless_it_shows_a_secret(modern: 
 
 
 # --- Resources ---
+
+
+def test_a_call_that_is_cancelled_ends_and_the_server_goes_on(modern: Served, store: Path) -> None:
+    """A save that waits for a lock is over when its caller hears of it, and leaves nothing."""
+    (lock,) = (one for one in (store / "locks").iterdir() if one.name == "store.lock")
+
+    async def talk(client: Client) -> Any:
+        with lock.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            with anyio.move_on_after(0.2) as scope:
+                await client.call_tool("save", {"message": "never"})
+        return scope.cancelled_caught, await client.call_tool("save", {"message": "afterwards"})
+
+    cancelled, after = modern.talk(talk)
+    assert cancelled
+    assert not after.is_error
+    assert [one["message"] for one in modern.done("list")["checkpoints"]] == ["afterwards", "before"]
+
+
+def test_several_calls_at_once_are_all_carried_out(modern: Served) -> None:
+    """S16."""
+
+    async def talk(client: Client) -> Any:
+        calls = (client.call_tool("save", {"message": f"number {one}"}) for one in range(5))
+        return await asyncio.gather(*calls)
+
+    ids = {answer.structured_content["checkpoint"]["id"] for answer in modern.talk(talk)}
+    assert len(ids) == 5
 
 
 def test_checkpoints_and_their_files_are_resources(modern: Served) -> None:

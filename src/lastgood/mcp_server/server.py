@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 import anyio
 from mcp.server.elicitation import ElicitationResult
@@ -16,6 +16,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.resolve import Elicit, Resolve
 from mcp.server.mcpserver.tools.base import Tool
+from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from mcp_types import CallToolResult, Resource, ToolAnnotations
 from pydantic import Field
 
@@ -189,6 +190,17 @@ class VerbTool(Tool):
             return failed(failure(fault.__cause__, said=str(fault)), complete=complete)
 
 
+class _Words(FuncMetadata):
+    """What a tool takes, a text always as it is: the SDK takes "null" for nothing, and "[1]" for a list."""
+
+    def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return arguments with lists and objects read that a client gave as the text of their JSON."""
+        kinds = {name: field.annotation for name, field in self.arg_model.model_fields.items()}
+        texts = {name for name, kind in kinds.items() if {str, Any} & {kind, *get_args(kind)}}
+        read = super().pre_parse_json({name: one for name, one in data.items() if name not in texts})
+        return {name: read.get(name, one) for name, one in data.items()}
+
+
 # --- Tools out of forms ---
 
 
@@ -219,7 +231,7 @@ def made(form: Form) -> VerbTool:
         ),
         structured_output=False,
     )
-    tool.fn_metadata.output_schema = form.schema()
+    tool.fn_metadata = _Words(arg_model=tool.fn_metadata.arg_model, output_schema=form.schema())
     tool.parameters["additionalProperties"] = False
     return cast("VerbTool", tool)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from shlex import quote
 from typing import Any
 
 from lastgood.documents import document, list_document, record, told
@@ -12,7 +13,7 @@ from lastgood.mcp_server.answers import cat_document, content
 from lastgood.mcp_server.consent import Planned, demand_plan
 from lastgood.model.canonical import path_value
 from lastgood.model.checkpoint import Actor, SaveReport
-from lastgood.model.report import DiffReport, RestoreReport, StatusReport, UndoReport
+from lastgood.model.report import BlameReport, DiffReport, RestoreReport, StatusReport, UndoReport
 from lastgood.model.run import RecoverReport
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.value import Value
@@ -89,7 +90,8 @@ def file_content(workspace: Workspace, words: Words) -> tuple[Document, str | by
     path = to_bytes(words["path"]) if isinstance(words["path"], str) else words["path"]
     held = workspace.read(checkpoint.id, path, private=words.get("private", False))
     shown = printable(to_text(path))
-    again = f"lastgood cat {checkpoint.short_id} {shown}" + (" --private" if words.get("private") else "")
+    again = f"lastgood cat {checkpoint.short_id} {quote(shown)}"
+    again += " --private" if words.get("private") else ""
     said = {"checkpoint": checkpoint.id, "path": path_value(path), "size": len(held)}
     return said, content(held, path=shown, again=again)
 
@@ -192,6 +194,15 @@ FORMS: tuple[Form, ...] = (
         act=_told("log"),
         schema=lambda: schemas.of_fields("log", {"path": "bytes", "changes": "tuple[PathChange, ...]"}),
         usual={"limit": 20},
+    ),
+    Form(
+        name="blame",
+        verb=Workspace.blame,
+        takes="path private",
+        act=_told("blame"),
+        schema=_report("blame", BlameReport),
+        usual={"private": False},
+        says="comparing",
     ),
     Form(
         name="cat",
