@@ -53,11 +53,40 @@ KINDS = {
         "AfterAgent": "turn-end",
         "SessionEnd": "session-end",
     },
+    "opencode": {
+        "session.start": "session-start",
+        "chat.message": "prompt",
+        "tool.execute.before": "tool",
+        "session.idle": "turn-end",
+        "dispose": "session-end",
+    },
+    "cline": {
+        "TaskStart": "prompt",
+        "PreToolUse": "tool",
+        "PreToolUse-editor": "tool",
+        "PostToolUse-editor": "tool-failed",
+        "TaskComplete": "turn-end",
+    },
+    "cursor": {
+        "sessionStart": "session-start",
+        "beforeSubmitPrompt": "prompt",
+        "beforeShellExecution": "tool",
+        "afterShellExecution": "tool-end",
+        "preToolUse": "tool",
+        "postToolUse": "tool-end",
+        "postToolUseFailure": "tool-failed",
+        "afterFileEdit": "tool-end",
+        "preCompact": "compaction",
+        "stop": "turn-end",
+        "sessionEnd": "session-end",
+    },
 }
 # Of each host one turn: what it sends before it, at its beginning, before a risky command, at its end.
 TURNS = {
     "codex": ("SessionStart", "UserPromptSubmit", "PreToolUse", "Stop", "SessionEnd"),
     "gemini-cli": ("SessionStart", "BeforeAgent", "BeforeTool", "AfterAgent", "SessionEnd"),
+    "opencode": ("session.start", "chat.message", "tool.execute.before", "session.idle", "dispose"),
+    "cursor": ("sessionStart", "beforeSubmitPrompt", "beforeShellExecution", "stop", "sessionEnd"),
 }
 
 
@@ -69,7 +98,8 @@ def payload(host: str, name: str) -> dict[str, Any]:
 
 def event(host: str, name: str, **fields: object) -> HookEvent | None:
     """Return what a recorded payload comes to, with some fields changed."""
-    return host_named(host).event_of(payload(host, name) | fields, {}, caller=os.getpid())
+    environment = {"XDG_DATA_HOME": "/nonexistent"}
+    return host_named(host).event_of(payload(host, name) | fields, environment, caller=os.getpid())
 
 
 @pytest.mark.parametrize(("host", "name"), ALL)
@@ -80,6 +110,7 @@ def test_what_a_host_sent_comes_to_its_event(host: str, name: str) -> None:
         assert (found.host, found.folder) == (host, "/home/user/project")
         assert found.session
         assert found.transcript is None or found.session[:8] in found.transcript
+        assert "@" not in str(found)
 
 
 @pytest.mark.parametrize(("host", "name"), ALL)
@@ -132,6 +163,11 @@ def test_codex_gives_the_end_of_a_session_little_time() -> None:
     assert not_none(not_none(found).seconds) < 3
 
 
+def test_what_a_sub_agent_of_cline_begins_is_no_turn() -> None:
+    inner = event("cline", "TaskStart", parent_agent_id="agent_1")
+    assert (not_none(inner).kind, not_none(event("cline", "TaskStart")).agent) == ("agent-start", None)
+
+
 @pytest.fixture
 def workspace(project: Path, store: Path) -> Iterator[Workspace]:
     with lastgood.open(project, store=store, maintenance="off") as opened:
@@ -144,7 +180,8 @@ def test_a_turn_is_kept_under_its_prompt_and_rewound(
 ) -> None:
     start, prompt, risky, answered, ended = TURNS[host]
     transcript = tmp_path / "conversation.jsonl"
-    own = {"transcript_path": str(transcript), "cwd": str(project)}
+    own: dict[str, object] = {"transcript_path": str(transcript), "cwd": str(project)}
+    own |= {"directory": str(project), "workspace_roots": [str(project)]}
 
     def tells(name: str, **fields: object) -> None:
         respond(workspace, not_none(event(host, name, **own, **fields)), session=None)
@@ -153,7 +190,7 @@ def test_a_turn_is_kept_under_its_prompt_and_rewound(
     tells(start)
     for text in ("one", "two"):
         transcript.write_text("{}\n")
-        tells(prompt, prompt=f"write {text}")
+        tells(prompt, prompt=f"write {text}", text=f"write {text}")
         (project / "file").write_text("half")
         tells(risky)
         (project / "file").write_text(text)
@@ -171,3 +208,42 @@ def test_a_turn_is_kept_under_its_prompt_and_rewound(
     assert workspace.sessions()[0].session.state == "ended"
     workspace.rewind(1)
     assert (project / "file").read_text() == "one"
+
+
+def test_a_task_of_cline_is_a_session_of_one_turn(
+    workspace: Workspace, project: Path, tmp_path: Path
+) -> None:
+    """It tells of no end of its process; what was asked for stands in its own record."""
+    session = payload("cline", "TaskStart")["sessionContext"]["rootSessionId"]
+    folder = tmp_path / session
+    folder.mkdir()
+    (folder / f"{session}.json").write_text('{"prompt": "write one"}')
+    (folder / f"{session}.messages.json").write_text('{"messages": []}')
+    (project / "file").write_text("as it was")
+    for name in ("TaskStart", "PreToolUse", "TaskComplete"):
+        said = payload("cline", name) | {"workspaceRoots": [str(project)]}
+        said["sessionContext"] = {"rootSessionId": session}
+        found = host_named("cline").event_of(
+            said, {"CLINE_SESSION_DATA_DIR": str(tmp_path)}, caller=os.getpid()
+        )
+        respond(workspace, not_none(found), session=None)
+        (project / "file").write_text(name)
+
+    told = [(one.kind, one.message) for one in workspace.list() if one.kind != "session-end"]
+    assert told[:2] == [("turn", "write one"), ("risky", "before: rm -f notes.bak; echo one >> notes.txt")]
+    assert workspace.sessions()[0].session.state == "ended"
+
+
+def test_a_conversation_that_is_kept_nowhere_is_told_by_its_host_s_process(
+    workspace: Workspace, project: Path
+) -> None:
+    """Cursor has it so where transcripts are switched off."""
+    (project / "file").write_text("as it was")
+    for name in ("sessionStart", "beforeSubmitPrompt", "stop", "sessionEnd"):
+        (project / "file").write_text(name)
+        found = event("cursor", name, transcript_path=None, workspace_roots=[str(project)])
+        respond(workspace, not_none(found), session=None)
+
+    assert ("turn", "write one") in [(one.kind, one.message) for one in workspace.list()]
+    (session,) = workspace.sessions()
+    assert session.session.state == "ended"

@@ -14,6 +14,12 @@ from tools.command import COMMAND, Command, told
 SETTINGS = {
     "codex": (".codex/hooks.json", "Stop"),
     "gemini-cli": (".gemini/settings.json", "AfterAgent"),
+    "cursor": (".cursor/hooks.json", "stop"),
+}
+# Whose hooks are files of their own: one of them below the home folder, and below a project.
+OWN = {
+    "opencode": (".config/opencode/plugin/lastgood.js", ".opencode/plugin/lastgood.js"),
+    "cline": (".cline/hooks/PreToolUse", ".clinerules/hooks/PreToolUse"),
 }
 VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME")
 
@@ -95,6 +101,50 @@ def test_settings_that_nobody_understands_are_left_alone(
     assert file.read_text() == text
 
 
+@pytest.mark.parametrize("host", OWN)
+def test_files_of_our_own_come_and_go(host: str, lastgood: Command, home: Path) -> None:
+    file = home / OWN[host][0]
+    told(lastgood("install", host, "--check", expect=None), 10)
+    assert lastgood("install", host, "--json").json["changed"] is True
+    assert COMMAND in file.read_text()
+    assert file.read_text() == lastgood("install", host, "--print").out
+    lastgood("install", host, "--check")
+    assert lastgood("install", host, "--json").json["changed"] is False
+    assert lastgood("uninstall", host, "--json").json["changed"] is True
+    assert not list(file.parent.iterdir())
+    assert lastgood("uninstall", host, "--json").json["changed"] is False
+
+
+@pytest.mark.parametrize("host", OWN)
+def test_a_project_has_files_of_its_own(host: str, lastgood: Command, home: Path) -> None:
+    lastgood("install", host, "--project")
+    assert (lastgood.project / OWN[host][1]).exists()
+    assert not (home / OWN[host][0]).exists()
+
+
+@pytest.mark.parametrize("host", OWN)
+def test_a_file_that_is_somebody_else_s_is_left_alone(host: str, lastgood: Command, home: Path) -> None:
+    """And then none of the others is written."""
+    file = home / OWN[host][0]
+    file.parent.mkdir(parents=True)
+    file.write_text("theirs")
+    told(lastgood("install", host, expect=None), 13)
+    told(lastgood("install", host, "--check", expect=None), 13)
+    lastgood("uninstall", host)
+    assert [one.read_text() for one in file.parent.iterdir()] == ["theirs"]
+
+
+def test_cline_s_hooks_are_programs_that_run_from_anywhere(lastgood: Command, home: Path) -> None:
+    lastgood("install", "cline")
+    file = home / OWN["cline"][0]
+    done = subprocess.run([file], cwd="/", env={}, input="{}", text=True, capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+    file.chmod(0o600)
+    told(lastgood("install", "cline", "--check", expect=None), 10)
+    lastgood("install", "cline")
+    assert file.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_hook_that_was_set_to_block_still_does(lastgood: Command, home: Path) -> None:
     """Also where the way to a lastgood that moved is written anew."""
     lastgood("install", "gemini-cli")
@@ -118,7 +168,7 @@ def test_codex_s_review_is_told_of(lastgood: Command) -> None:
     assert "/hooks" in lastgood("install", "codex").err
 
 
-@pytest.mark.parametrize("host", SETTINGS)
+@pytest.mark.parametrize("host", [*SETTINGS, *OWN])
 def test_without_a_home_it_says_so(host: str, lastgood: Command) -> None:
     del lastgood.environment["HOME"]
     told(lastgood("install", host, expect=None), 2)

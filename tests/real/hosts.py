@@ -20,6 +20,7 @@ _TRANSCRIPTS = {
     "claude-code": ".claude/projects/*/*.jsonl",
     "codex": ".codex/sessions/*/*/*/*.jsonl",
     "gemini-cli": ".gemini/tmp/*/chats/*.jsonl",
+    "cline": "data/sessions/*/*.messages.json",
 }
 _IN_FOLDER = {"gemini-cli": ("bundle", "gemini.js")}
 # Without these Gemini CLI would ask before it uses a tool, and take the model that its vendor likes best.
@@ -29,7 +30,8 @@ GEMINI = ["--yolo", "--skip-trust", "-m", "gemini-2.5-flash"]
 class Host:
     """One program in a home of its own, working in a project."""
 
-    def __init__(self, name: str, *, home: Path, project: Path, model: str) -> None:
+    def __init__(self, name: str, *, home: Path, project: Path, model: str, hooks: bool = False) -> None:
+        self.hooks = hooks
         self.program = os.path.join(CACHE, f"host-{name}", *_IN_FOLDER.get(name, ()))
         if not os.path.isfile(self.program):
             pytest.skip(f"{name} is not in {CACHE}: run scripts/real_hosts")
@@ -43,6 +45,8 @@ class Host:
             self._configure_opencode(model)
         elif name == "gemini-cli":
             self._configure_gemini(model)
+        elif name == "cline":
+            self._configure_cline(model)
         else:
             self.environment |= {
                 "ANTHROPIC_BASE_URL": model,
@@ -55,15 +59,42 @@ class Host:
 
     def say(self, text: str, *, resume: str | None = None) -> None:
         """Have one turn, in a new session or in one of before."""
+        self.do(*self.words(text, resume=resume))
+
+    def words(self, text: str, *, resume: str | None = None) -> list[str]:
+        """Return the words that have one turn."""
         if self.name == "codex":
-            words = ["exec", "--skip-git-repo-check", *(["resume", resume] if resume else []), text]
-        elif self.name == "opencode":
-            words = ["run", *(["--session", resume] if resume else []), text]
-        elif self.name == "gemini-cli":
-            words = [*GEMINI, *(["--resume", resume] if resume else []), "-p", text]
-        else:
-            words = ["-p", *(["--resume", resume] if resume else []), text]
-        self.do(*words)
+            trusting = ["--dangerously-bypass-hook-trust", "--dangerously-bypass-approvals-and-sandbox"]
+            asked = ["resume", resume] if resume else []
+            return ["exec", "--skip-git-repo-check", *(trusting if self.hooks else []), *asked, text]
+        if self.name == "opencode":
+            return ["run", *(["--session", resume] if resume else []), text]
+        if self.name == "cline":
+            known = ["--id", resume] if resume else []
+            return ["-P", "openai-compatible", "--data-dir", str(self.home / "data"), *known, text]
+        if self.name == "gemini-cli":
+            return [*GEMINI, *(["--resume", resume] if resume else []), "-p", text]
+        return ["-p", *(["--resume", resume] if resume else []), text]
+
+    def started(self, text: str) -> subprocess.Popen[bytes]:
+        """Have one turn begin."""
+        return subprocess.Popen(
+            [self.program, *self.words(text)],
+            cwd=self.project,
+            env={**self.environment, "GEMINI_CLI_NO_RELAUNCH": "true"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def session_of(self, transcript: Path) -> str:
+        """Return by what a conversation is resumed."""
+        if self.name == "opencode":
+            return transcript.name
+        if self.name == "gemini-cli":
+            head: dict[str, str] = json.loads(transcript.read_text().partition("\n")[0])
+            return head["sessionId"]
+        return transcript.parent.name if self.name == "cline" else transcript.stem[-36:]
 
     def do(self, *words: str) -> None:
         """Run the program with some words."""
@@ -112,6 +143,11 @@ class Host:
         self.environment["PWD"] = str(self.project)  # it believes that more than where it is
         for name, place in ("CONFIG", ".config"), ("DATA", ".local/share"), ("CACHE", ".cache"):
             self.environment[f"XDG_{name}_HOME"] = str(self.home / place)
+
+    def _configure_cline(self, model: str) -> None:
+        self.environment["DO_NOT_TRACK"] = "1"
+        known = ["-p", "openai-compatible", "-b", f"{model}/v1", "-k", "none", "-m", "scripted"]
+        self.do("auth", *known, "--data-dir", str(self.home / "data"))
 
     def _configure_gemini(self, model: str) -> None:
         node = shutil.which("node")

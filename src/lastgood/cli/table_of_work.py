@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastgood.cli.grammar import Argument, Option, Verb
 from lastgood.model.run import ON_FAILURE
 
-HOSTS = ("claude-code", "codex", "gemini-cli")
+HOSTS = ("claude-code", "codex", "gemini-cli", "opencode", "cline", "cursor")
 _IN_PROJECT = Option(name="project", says="in the settings of this folder, which others may share")
 _PRINT = Option(name="print", says="print what the file would hold, and write nothing")
 _ID = Argument(name="ID")

@@ -33,6 +33,7 @@ class HookEvent(Value):
     else why it happens, in the host's words. A ``tool`` is about to be used ("tool"), or was, by one
     ``call``: ``command`` is what it has a shell carry out, ``paths`` are those that it names. ``agent`` is
     the sub-agent in which it happens, if any. A host that is in a hurry gives us so many ``seconds``.
+    With the ``is_last`` of its turns a session ends.
     """
 
     host: str
@@ -48,6 +49,7 @@ class HookEvent(Value):
     paths: tuple[str, ...] = ()
     agent: str | None = None
     seconds: float | None = None
+    is_last: bool = False
 
     @property
     def label(self) -> str:

@@ -24,12 +24,12 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lastgood.hooks.event import HookEvent
     from lastgood.literals import Kind
     from lastgood.model.checkpoint import SaveReport
-    from lastgood.model.session import Effect
+    from lastgood.model.session import Effect, SessionReport
     from lastgood.workspace import Workspace
 
 # How long a look at the workspace may take, in seconds: an agent waits for it.
@@ -65,7 +65,10 @@ def respond(workspace: Workspace, event: HookEvent, *, session: str | None) -> R
     elif event.kind in _OF_TOOLS:
         moments.of_tool()
     elif event.kind == "turn-end":
-        return moments.ended()
+        reply = moments.ended()
+        if event.is_last and session is None:
+            workspace.session_end(found)
+        return reply
     elif event.kind == "compaction":
         moments.save("compaction", "before the conversation is compacted")
     elif event.kind == "session-end":
@@ -77,7 +80,9 @@ def respond(workspace: Workspace, event: HookEvent, *, session: str | None) -> R
 
 def _session(workspace: Workspace, event: HookEvent) -> tuple[str, bool]:
     """Return the session of a host's conversation, gone on with if it died, and whether it is new."""
-    known = workspace.sessions(transcript=event.transcript) if event.transcript else ()
+    known = (
+        workspace.sessions(transcript=event.transcript) if event.transcript else _of_owner(workspace, event)
+    )
     last = next(iter(known), None)
     if last is not None and last.state == "active":
         return last.id, False
@@ -94,6 +99,14 @@ def _session(workspace: Workspace, event: HookEvent) -> tuple[str, bool]:
         exclusive=False,
     )
     return started.session.id, True
+
+
+def _of_owner(workspace: Workspace, event: HookEvent) -> Iterator[SessionReport]:
+    """Yield the sessions at work of a host's process that says of no conversation where it is kept."""
+    for one in workspace.sessions():
+        of_host = one.session.transcript is None and not one.session.exclusive
+        if of_host and one.state == "active" and one.session.owner.pid == event.owner:
+            yield one
 
 
 def _is_whole(workspace: Workspace, session: str) -> bool:

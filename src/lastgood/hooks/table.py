@@ -11,22 +11,14 @@ if TYPE_CHECKING:
 
 def host_named(name: str) -> Host:
     """Return a host by its name: no other one's module is loaded."""
-    if name == "codex":
-        from lastgood.hooks import codex
-
-        return codex
-    if name == "gemini-cli":
-        from lastgood.hooks import gemini_cli
-
-        return gemini_cli
-    from lastgood.hooks import claude_code
-
-    return claude_code
+    found: Host = __import__(f"lastgood.hooks.{name.replace('-', '_')}", fromlist=("NAME",))
+    return found
 
 
 def host_of(payload: Mapping[str, object]) -> Host | None:
     """Return the host whose payloads are of such a shape; None if nobody's are."""
-    from lastgood.hooks import claude_code, codex, gemini_cli
+    from lastgood.hooks import claude_code, cline, codex, cursor, gemini_cli, opencode
 
-    every: tuple[Host, ...] = (gemini_cli, codex, claude_code)
+    # Claude Code's shape is what others took over: it comes last.
+    every: tuple[Host, ...] = (opencode, cline, cursor, gemini_cli, codex, claude_code)
     return next((one for one in every if one.is_from_it(payload)), None)

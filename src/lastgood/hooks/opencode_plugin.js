@@ -1,0 +1,76 @@
+// Makes checkpoints: entered by lastgood install opencode, taken out by lastgood uninstall opencode.
+import { spawn } from "node:child_process"
+
+const COMMAND = ["lastgood", "hook", "opencode"]
+// A save may look at the files for ten seconds; whatever else happens, the agent does not wait longer.
+const PATIENCE = 60_000
+
+// Resolves to what the command answers, to nothing where it has nothing to say; never rejects.
+function run(said) {
+  return new Promise((resolve) => {
+    const child = spawn(COMMAND[0], COMMAND.slice(1), { stdio: ["pipe", "pipe", "ignore"], timeout: PATIENCE })
+    let answer = ""
+    child.stdout.on("data", (part) => (answer += part))
+    child.stdin.on("error", () => {})
+    child.on("error", (error) => resolve({ told: `lastgood made no checkpoint: ${error.message}` }))
+    child.on("close", () => {
+      try {
+        resolve(answer.trim() ? JSON.parse(answer) : {})
+      } catch {
+        resolve({})
+      }
+    })
+    child.stdin.end(JSON.stringify(said))
+  })
+}
+
+export const Lastgood = async ({ client, directory }) => {
+  const known = new Set() // conversations that were told of here
+  const inner = new Set() // those of sub-agents, which are no turns of a person's
+  const busy = new Set()
+  let last = Promise.resolve({})
+
+  // One after the other, as they happened.
+  const tell = (event, sessionID, more) => {
+    last = last.then(() => run({ event, sessionID, directory, ...more })).then(show)
+    return last
+  }
+  const show = async (answer) => {
+    if (answer.told) {
+      await client.tui.showToast({ body: { message: answer.told, variant: "warning" } }).catch(() => {})
+    }
+    return answer
+  }
+  const meet = async (sessionID) => {
+    if (!known.has(sessionID)) {
+      known.add(sessionID)
+      await tell("session.start", sessionID, {})
+    }
+  }
+
+  return {
+    event: async ({ event }) => {
+      const sessionID = event.properties?.sessionID ?? event.properties?.info?.id
+      if (event.type === "session.created" && event.properties.info.parentID) inner.add(sessionID)
+      if (event.type === "session.idle" && busy.delete(sessionID)) await tell("session.idle", sessionID, {})
+    },
+    "chat.message": async ({ sessionID }, { parts }) => {
+      if (inner.has(sessionID)) return
+      await meet(sessionID)
+      busy.add(sessionID)
+      const text = parts.filter((one) => one.type === "text" && !one.synthetic).map((one) => one.text)
+      await tell("chat.message", sessionID, { text: text.join("\n") })
+    },
+    "tool.execute.before": async ({ tool, sessionID, callID }, { args }) => {
+      if (typeof args?.command !== "string") return
+      const answer = await tell("tool.execute.before", sessionID, { tool, callID, args })
+      if (answer.refused) throw new Error(answer.refused)
+    },
+    "experimental.session.compacting": async ({ sessionID }) => {
+      await tell("session.compacting", sessionID, {})
+    },
+    dispose: async () => {
+      for (const sessionID of known) await tell("dispose", sessionID, {})
+    },
+  }
+}

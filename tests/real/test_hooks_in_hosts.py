@@ -1,0 +1,159 @@
+"""The hooks in the other real hosts: installed by one command, gone back from by another."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from real.hosts import Host, working
+from tools.command import Command
+from tools.living import eventually, eventually_gone
+from tools.scripted_model import ScriptedModel
+
+pytestmark = pytest.mark.real
+
+# Gemini CLI in every run of the checks, the others where scripts/hosts asks for them.
+HOSTS = ["gemini-cli"]
+MORE = ["codex", "opencode", "cline"]
+WANTED = os.environ.get("LASTGOOD_TEST_HOSTS", "").split()
+# By which tool each edits a file, and what that is told.
+EDITS: dict[str, tuple[str, Any]] = {
+    "gemini-cli": ("write_file", lambda file: {"file_path": file, "content": "by a tool\n"}),
+    "opencode": ("write", lambda file: {"filePath": file, "content": "by a tool\n"}),
+    "cline": ("editor", lambda file: {"path": file, "new_text": "by a tool\n"}),
+    "codex": (
+        "exec_command",
+        lambda file: {
+            "cmd": f"apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: {os.path.basename(file)}\n"
+            "+by a tool\n*** End Patch\nEOF",
+            "login": False,
+        },
+    ),
+}
+BY_SHELL = "rm -f notes.bak; echo shell >> notes.txt"
+STAYS = "echo broken > notes.txt; touch begun; sleep 600"
+
+
+def runs(host: str, command: str) -> str | tuple[str, dict[str, Any]]:
+    """Return how a host's agent has a shell carry something out."""
+    return ("run_commands", {"commands": [command]}) if host == "cline" else command
+
+
+@pytest.fixture(params=[*HOSTS, *MORE])
+def name(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    if found in MORE and found not in WANTED:
+        pytest.skip(f"{found} is driven by scripts/hosts")
+    return found
+
+
+@pytest.fixture
+def model(name: str, project: Path) -> Iterator[ScriptedModel]:
+    def script(said: str) -> str | tuple[str, dict[str, Any]] | None:
+        if "second prompt" in said:
+            return runs(name, BY_SHELL)
+        if "first prompt" in said:
+            tool, how = EDITS[name]
+            return tool, how(str(project / "notes.txt"))
+        return runs(name, STAYS) if "stay prompt" in said else None
+
+    with ScriptedModel(script) as one:
+        yield one
+
+
+@pytest.fixture
+def host(name: str, model: ScriptedModel, lastgood: Command, tmp_path: Path) -> Host:
+    """Return a host in which the hooks were installed as a person would, that works without asking."""
+    home = tmp_path / "home"
+    home.mkdir()
+    found = Host(name, home=home, project=lastgood.project, model=model.url, hooks=True)
+    lastgood.environment |= {"HOME": str(home), **{key: str(home / where) for key, where in XDG.items()}}
+    lastgood("install", name)
+    found.environment["LASTGOOD_STORE"] = str(lastgood.store)
+    return found
+
+
+XDG = {"XDG_CONFIG_HOME": ".config", "XDG_DATA_HOME": ".local/share"}
+
+
+def kept(lastgood: Command) -> list[tuple[str, str]]:
+    """Return kinds and messages of the checkpoints, oldest first, without quotes that a host adds."""
+    found = lastgood("list", "--json").json["checkpoints"]
+    return [(one["kind"], one["message"].replace('"', "")) for one in reversed(found)]
+
+
+def resumed(host: Host, before: set[Path]) -> str | None:
+    """Return what the one conversation that is not of before is resumed by."""
+    (found,) = host.transcripts() - before
+    return host.session_of(found)
+
+
+def test_turns_are_kept_under_their_prompts_and_rewound(
+    host: Host, model: ScriptedModel, lastgood: Command
+) -> None:
+    """T15: edits by tool and by shell, with the conversation, which the host then resumes."""
+    project = lastgood.project
+    (project / "mine.txt").write_text("by hand\n")
+    host.say("first prompt")
+    assert (project / "notes.txt").read_text() == "by a tool\n"
+    session = resumed(host, set())
+    host.say("second prompt", resume=session)
+    assert (project / "notes.txt").read_text() == "by a tool\nshell\n"
+
+    told = kept(lastgood)
+    assert [one for one in told if one[0] in {"turn", "risky"}] == [
+        ("turn", "first prompt"),
+        ("risky", f"before: {BY_SHELL}"),
+        ("turn", "second prompt"),
+    ]
+    states = {one["state"] for one in lastgood("session", "list", "--json").json["sessions"]}
+    assert states == {"ended"}
+    first = next(
+        one
+        for one in lastgood("list", "--json").json["checkpoints"]
+        if one["message"].replace('"', "") == "first prompt"
+    )
+    assert first["conversation"]["messages"] > 0
+    assert first["conversation"]["transcript"].startswith(str(host.home))
+
+    back = lastgood("rewind", "1", "--yes", "--json").json
+    assert (project / "notes.txt").read_text() == "by a tool\n"
+    assert (project / "mine.txt").read_text() == "by hand\n"
+    if host.name == "cline":  # which has no way to take a conversation in
+        return
+    model.asked.clear()
+    command = back["conversation"]["resume_command"]
+    before, _, resume = command.rpartition(" && ")
+    if before:
+        host.do(*shlex.split(before)[1:])
+    host.say("go on", resume=shlex.split(resume)[-1])
+    asked = [one for one in model.asked if "go on" in one]
+    assert asked
+    assert all("first prompt" in one and "second prompt" not in one for one in asked)
+
+
+@pytest.mark.chance("what a real agent program does, and when")
+def test_a_host_that_is_killed_in_a_turn_is_known_dead_and_its_turn_is_taken_back(
+    host: Host, lastgood: Command
+) -> None:
+    """P7: the turn is what was left unfinished."""
+    project = lastgood.project
+    host.say("first prompt")
+    with host.started("stay prompt") as process:
+        assert eventually((project / "begun").exists)
+        for pid in working(project):  # what it had started would go on without it
+            if pid != process.pid:
+                os.kill(pid, signal.SIGKILL)
+        process.kill()
+    assert eventually_gone(process.pid)
+
+    assert lastgood("status", "--json").json["state"] == "incomplete"
+    lastgood("recover", "--rollback")
+    assert (project / "notes.txt").read_text() == "by a tool\n"
+    assert not (project / "begun").exists()
