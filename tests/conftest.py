@@ -110,9 +110,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and nohup a hangup; what they start
-# inherits that.
-for number, own in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+# A shell that starts the tests in the background has them ignore Ctrl-C and Ctrl-\, and nohup a hangup; what
+# they start inherits that.
+for number, own in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, own)
 
@@ -185,9 +189,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def lastgood(project: Path, store: Path) -> Command:
+def lastgood(project: Path, store: Path, request: pytest.FixtureRequest) -> Command:
     """Return the command, in the project."""
-    return Command(project, store)
+    return Command(project, store, starts=request.node.get_closest_marker("starts") is not None)
 
 
 @pytest.fixture(params=["asyncio", "trio"])

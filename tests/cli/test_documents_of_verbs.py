@@ -19,6 +19,8 @@ from lastgood.machine_check import file_clock_ahead, locks_exclude
 from lastgood.testing.clock import FakeClock
 from tools.command import COMMAND, Command
 
+pytestmark = pytest.mark.starts
+
 CHECKPOINT = """id short_id name message kind created_at sequence workspace session previous commit tree
 changes files bytes ignored gaps partial good check pinned actor position progress git metrics conversation
 metadata"""

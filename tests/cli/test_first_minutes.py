@@ -14,6 +14,8 @@ from lastgood.cli.wording import fitted, width
 from tools.command import COMMAND, Command
 from tools.terminal import Terminal
 
+pytestmark = pytest.mark.starts
+
 CTRL_C = "\x03"
 
 

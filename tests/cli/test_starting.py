@@ -12,6 +12,8 @@ import pytest
 from lastgood.cli.started import NAME, typed_name
 from tools.command import COMMAND, ROOT, Command
 
+pytestmark = pytest.mark.starts
+
 SOURCE = os.path.join(ROOT, "src")
 WAYS = {
     "script": [COMMAND],

@@ -10,8 +10,11 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from tools.forking import Order, forkserver
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COMMAND = os.path.join(ROOT, "lastgood")
@@ -70,12 +73,48 @@ class Done:
 _PROMPTS = (b"[y/N]", b"[N]o", b"to leave:", b"to quit:", b"\x1b[?7h")
 
 
-class Command:
-    """Runs the command in the project."""
+def command(
+    words: Sequence[str | bytes],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    stdin: bytes = b"",
+) -> Done:
+    """Run the command: in a fork of a process that has loaded it, where that is what a new one would be."""
+    order = Order.of(words, folder=folder, environment=environment, stdin=stdin)
+    server = forkserver(COMMAND)
+    if not server.can_be(order):
+        return started_command(words, folder=folder, environment=environment, stdin=stdin)
+    return Done(*server.run(order, seconds=PATIENCE))
 
-    def __init__(self, project: Path, store: Path) -> None:
+
+def started_command(
+    words: Sequence[str | bytes],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    stdin: bytes = b"",
+) -> Done:
+    """Run the command in a new process."""
+    done = subprocess.run(
+        [sys.executable, COMMAND, *words],
+        cwd=folder,
+        env=environment,
+        input=stdin,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+class Command:
+    """Runs the command in the project, each time in a new process if it ``starts``."""
+
+    def __init__(self, project: Path, store: Path, *, starts: bool = False) -> None:
         self.project = project
         self.store = store
+        self.starts = starts
         self.environment = dict(os.environ) | {"LASTGOOD_STORE": str(store)}
 
     def __call__(
@@ -86,16 +125,10 @@ class Command:
         env: dict[str, str] | None = None,
         expect: int | None = 0,
     ) -> Done:
-        done = subprocess.run(
-            [sys.executable, COMMAND, *words],
-            cwd=cwd or self.project,
-            env=self.environment | (env or {}),
-            input=stdin,
-            capture_output=True,
-            timeout=PATIENCE,
-            check=False,
+        run = started_command if self.starts else command
+        result = run(
+            words, folder=cwd or self.project, environment=self.environment | (env or {}), stdin=stdin
         )
-        result = Done(done.returncode, done.stdout, done.stderr)
         assert expect is None or result.code == expect, (result.code, result.out, result.err)
         return result
 
