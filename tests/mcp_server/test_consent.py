@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 from mcp_types import ElicitResult
 
+import lastgood
 from mcp_server.conftest import Served
 
 YES = ElicitResult(action="accept", content={"go_ahead": True})
@@ -38,21 +40,28 @@ def test_a_restore_asks_with_the_plan_and_does_it_on_a_yes(served: Served) -> No
 
 
 @pytest.mark.parametrize("how", ANSWERS_THAT_ARE_NO_YES)
-@pytest.mark.parametrize("tool", ["restore", "rewind", "undo"])
-def test_anything_but_a_yes_changes_nothing(served: Served, how: str, tool: str) -> None:
+def test_anything_but_a_yes_changes_nothing(served: Served, how: str) -> None:
     """T1: hosts without a person answer with a cancellation."""
-    if tool == "undo":
-        served.done("restore", ref="first", confirm=True)
-    before = notes(served)
-    words: dict[str, Any] = {"ref": "first"} if tool == "restore" else {}
-    if tool == "rewind":
-        served.done("save", message="ruined")
-
-    error = served.refused(tool, answer=ANSWERS_THAT_ARE_NO_YES[how], **words)
+    error = served.refused("restore", ref="first", answer=ANSWERS_THAT_ARE_NO_YES[how])
 
     assert error["code"] == "unsafe"
     assert len(served.asked) == 1
-    assert notes(served) == before
+    assert notes(served) == "ruined\n"
+
+
+@pytest.mark.parametrize("tool", ["rewind", "undo"])
+def test_no_other_way_back_is_gone_without_a_yes(modern: Served, tool: str) -> None:
+    """T1."""
+    if tool == "undo":
+        modern.done("restore", ref="first", confirm=True)
+    else:
+        modern.done("save", message="ruined")
+    before = notes(modern)
+
+    modern.refused(tool, answer=ANSWERS_THAT_ARE_NO_YES["declined"])
+
+    assert len(modern.asked) == 1
+    assert notes(modern) == before
 
 
 def test_an_undo_asks_what_it_takes_back(served: Served) -> None:
@@ -64,6 +73,21 @@ def test_an_undo_asks_what_it_takes_back(served: Served) -> None:
     assert done["operation"] in served.asked[0]
     served.done("redo", answer=YES)
     assert notes(served) == "good\n"
+
+
+def test_what_an_agent_did_is_taken_back_on_a_yes(modern: Served, workspace: lastgood.Workspace) -> None:
+    """T17: and what a person did stays."""
+    started = workspace.session_start(owner_pid=os.getpid(), exclusive=False).session.id
+    (modern.project / "notes.txt").write_text("by the agent\n")
+    agent = lastgood.Actor(type="agent", name="one")
+    workspace.within(started).save("a turn", kind="turn", actor=agent)
+    (modern.project / "mine.txt").write_text("by hand\n")
+
+    modern.done("restore", only_agent=True, answer=YES)
+
+    assert "Take back what an agent changed" in modern.asked[0]
+    assert notes(modern) != "by the agent\n"
+    assert (modern.project / "mine.txt").read_text() == "by hand\n"
 
 
 def test_what_would_change_nothing_is_not_asked(served: Served) -> None:

@@ -19,6 +19,7 @@ import jsonschema
 import pytest
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import ResourceTemplateReference
 
 import lastgood
 from lastgood import documents
@@ -304,6 +305,17 @@ def test_checkpoints_and_their_files_are_resources(modern: Served) -> None:
     assert [entry["path"] for entry in json.loads(held)["entries"]] == ["notes.txt"]
     assert file == "good\n"
     assert named == held
+
+
+def test_what_a_resource_is_called_can_be_completed(modern: Served) -> None:
+    async def talk(client: Client) -> Any:
+        of = ResourceTemplateReference(uri="checkpoint://{ref}/{+path}")
+        refs = await client.complete(of, {"name": "ref", "value": "fi"})
+        paths = await client.complete(of, {"name": "path", "value": "no"}, {"ref": "first"})
+        nothing = await client.complete(of, {"name": "path", "value": ""}, {"ref": "absent"})
+        return [one.completion.values for one in (refs, paths, nothing)]
+
+    assert modern.talk(talk) == [["first"], ["notes.txt"], []]
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,14 @@ class Confirm(BaseModel):
 
 
 class Planned(Value):
-    """A restore that was looked at: what it would do, and to which checkpoint it leads."""
+    """A restore that was looked at: what it would do, and to which checkpoint it leads.
+
+    ``backwards``: what an agent changed since that is taken back, and nothing else.
+    """
 
     preview: RestoreReport
     target: Checkpoint
+    backwards: bool = False
 
     @property
     def plan(self) -> RestorePlan:
@@ -151,7 +155,9 @@ def operation_words(operation: Operation, *, undoing: bool) -> str:
 def _question(planned: Planned, *, many: bool) -> str:
     plan, target = planned.plan, planned.target
     title = target.name or target.manifest.message or target.kind
-    lines = [f"Restore {target.short_id} ({printable(title)}), made {iso(target.manifest.created_at)}?"]
+    does = "Take back what an agent changed since" if planned.backwards else "Restore"
+    made = iso(target.manifest.created_at)
+    lines = [f"{does} {target.short_id} ({printable(title)}), made {made}?"]
     lines.append(_counted(plan) or "No files change.")
     if many:
         lines.append(f"This deletes {plan.deletions:,} files, a large part of the workspace.")

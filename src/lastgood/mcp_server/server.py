@@ -17,7 +17,14 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.resolve import Elicit, Resolve
 from mcp.server.mcpserver.tools.base import Tool
 from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
-from mcp_types import CallToolResult, Resource, ToolAnnotations
+from mcp_types import (
+    CallToolResult,
+    Completion,
+    CompletionArgument,
+    CompletionContext,
+    Resource,
+    ToolAnnotations,
+)
 from pydantic import Field
 
 from lastgood.aio.calls import present_bridge
@@ -29,7 +36,7 @@ from lastgood.mcp_server.answers import Complete, failed, failure, told
 from lastgood.mcp_server.consent import Confirm, Planned
 from lastgood.mcp_server.signatures import description, first_sentence, parameters
 from lastgood.mcp_server.tools import FORMS, Form, Words, apply, file_content, show
-from lastgood.paths import printable
+from lastgood.paths import printable, to_text
 from lastgood.redaction import redact, redact_value
 from lastgood.value import cast
 from lastgood.workspace.api import Workspace
@@ -54,6 +61,8 @@ What changes files needs a person's consent: they are asked, or call plan_restor
 restore (rewind) with the plan's id. Every restore keeps the present state first, and undo takes it back.
 """
 _RESOURCES = 20
+_COMPLETIONS = 100
+_EVER = ("@", "@good", "@start", "latest")
 # So many plans are remembered, newest last.
 _PLANS = 32
 _EVERY = 1.0
@@ -87,6 +96,7 @@ class Server(MCPServer[None]):
             name="file of a checkpoint",
             description="A file as a checkpoint holds it; known secrets are left out.",
         )(self._file)
+        self.completion()(self._completed)  # type: ignore[no-untyped-call]  # so the SDK has it
 
     async def within(
         self, work: Callable[[Workspace], Result], *, purpose: Purpose = "find", whole: bool = False
@@ -103,26 +113,22 @@ class Server(MCPServer[None]):
         """Make the plan that some words ask for; an id without other words means one that was made before."""
         given = {name: value for name, value in words.items() if name not in {"plan", "confirm"}}
         id, usual = words["plan"], {one.name: one.default for one in _given(form)}
-        if id is not None and given == usual and id in self._plans:
-            return self._plans[id]
-        if given.get("ref", "") is None:
-            raise (
-                NotFound(
+        if id is not None and given == usual:
+            if id in self._plans:
+                return self._plans[id]
+            if "ref" in given:
+                raise NotFound(
                     f"no plan {printable(id)} was made here",
-                    hint="make it with plan_restore, or give the ref too",
+                    hint=f"make it with plan_{form.name}, or say again what is to be restored",
                 )
-                if id is not None
-                else Usage(
-                    f"`{form.name}` needs a ref, or a plan",
-                    hint="the last checkpoint is @; what there is: list",
-                )
-            )
         return await self.within(lambda workspace: self.planned(workspace, f"plan_{form.name}", given))
 
     def planned(self, workspace: Workspace, verb: str, words: Words) -> Planned:
         """Make a plan, and keep it for whoever names it by its id."""
         plan = getattr(workspace, verb)(**words)
-        return self.remember(Planned(preview=workspace.preview(plan), target=workspace.get(plan.target)))
+        target = workspace.get(plan.target)
+        backwards = bool(words.get("only_agent"))
+        return self.remember(Planned(preview=workspace.preview(plan), target=target, backwards=backwards))
 
     def remember(self, planned: Planned) -> Planned:
         """Keep a plan for whoever names it by its id."""
@@ -159,6 +165,25 @@ class Server(MCPServer[None]):
     async def _file(self, ref: str, path: str) -> str | bytes:
         _said, content = await self._read(partial(file_content, words={"ref": ref, "path": path}))
         return content
+
+    async def _completed(
+        self, _of: object, argument: CompletionArgument, context: CompletionContext | None
+    ) -> Completion:
+        """Return what a REF may be, or a path of the checkpoint that one names."""
+        given = (context.arguments or {}) if context else {}
+
+        def known(workspace: Workspace) -> list[str]:
+            if argument.name == "path":
+                return [to_text(one.path) for one in workspace.entries(given.get("ref", "@"))]
+            found = workspace.list(guards=False, brief=True)
+            return [*_EVER, *(one.name for one in found if one.name), *(one.id for one in found)]
+
+        try:
+            fitting = [one for one in await self.within(known) if one.startswith(argument.value)]
+        except LastgoodError:  # what nothing is known of has no end
+            fitting = []
+        few = [printable(one) for one in fitting[:_COMPLETIONS]]
+        return Completion(values=few, total=len(fitting), has_more=len(fitting) > len(few))
 
     async def _read(self, work: Callable[[Workspace], Result]) -> Result:
         try:
@@ -232,8 +257,17 @@ def made(form: Form) -> VerbTool:
         structured_output=False,
     )
     tool.fn_metadata = _Words(arg_model=tool.fn_metadata.arg_model, output_schema=form.schema())
-    tool.parameters["additionalProperties"] = False
+    tool.parameters = _untitled(tool.parameters) | {"additionalProperties": False}
     return cast("VerbTool", tool)
+
+
+def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema of arguments without their titles, which say what their names do."""
+    said = {
+        name: {key: one for key, one in field.items() if key != "title"}
+        for name, field in schema["properties"].items()
+    }
+    return {key: one for key, one in schema.items() if key != "title"} | {"properties": said}
 
 
 def _given(form: Form) -> list[inspect.Parameter]:

@@ -231,9 +231,8 @@ FORMS: tuple[Form, ...] = (
     Form(
         name="restore",
         verb=Workspace.restore,
-        takes=f"ref {_SAID_BEFORE_RESTORING}",
+        takes=f"ref {_SAID_BEFORE_RESTORING} only_agent session",
         schema=_report("restore", RestoreReport),
-        usual={"ref": None},
         says="restoring",
         changes=True,
         destroys=True,
