@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hooks.conftest import Agent, payload
+from lastgood.hooks.claude_code import event_of
 from lastgood.hooks.event import HookEvent
 from lastgood.hooks.respond import Reply, respond
 from lastgood.model.checkpoint import Actor
@@ -225,3 +228,63 @@ def test_an_agent_that_is_resumed_is_told_when_it_starts(
     assert "file" in context
     assert host.asked("go on").context is None
     assert Host(workspace, project, name="new").tells("session-start").context is None
+
+
+def test_of_calls_that_ran_beside_each_other_none_is_named() -> None:
+    """As Claude Code sent them: one by itself is; one that changes no files counts not."""
+    sent = payload("PostToolBatch")
+    [call] = sent["tool_calls"]
+    read = {"tool_name": "Read", "tool_input": {"file_path": "x"}, "tool_use_id": "r"}
+
+    def of(*calls: object) -> tuple[str | None, str | None] | None:
+        event = event_of(sent | {"tool_calls": list(calls)}, {}, caller=1)
+        return None if event is None else (event.tool, event.call)
+
+    assert of(call) == of(call, read) == ("Bash", "toolu_scripted")
+    assert of(call, call) == (None, None)
+    assert of(read) is None
+    assert of("odd", None, 3) is None
+    assert event_of(sent | {"tool_calls": "odd"}, {}, caller=1) is None
+
+
+def test_what_was_taken_back_is_told_in_the_hosts_own_way(agent: Agent) -> None:
+    """P9: by the command; what is told else is told of no event at which the host takes nothing."""
+    agent.quietly("SessionStart")
+    agent.turn("write it", "one")
+    agent.lastgood("rewind", "1", "--only", "files", "--yes")
+
+    said = json.loads(agent.tells("UserPromptSubmit").stdout)["hookSpecificOutput"]
+    assert said["hookEventName"] == "UserPromptSubmit"
+    assert "changed under you: file" in said["additionalContext"]
+    agent.answered()
+
+
+def test_calls_of_tools_are_entered_where_they_make_checkpoints(agent: Agent) -> None:
+    """And taken out again with it; the hook has a look at a call only then."""
+    lastgood = agent.lastgood
+
+    def entered() -> dict[str, list[dict[str, Any]]]:
+        lastgood("install", "claude-code", "--project")
+        settings = lastgood.project / ".claude" / "settings.json"
+        found: dict[str, list[dict[str, Any]]] = json.loads(settings.read_text())["hooks"]
+        return found
+
+    plain = entered()
+    lastgood("config", "set", "auto.on", "tool", "--project")
+    with_tools = entered()
+    assert set(with_tools) - set(plain) == {"PostToolBatch"}
+    assert all(groups[0]["hooks"][0]["args"][-1] == "--tools" for groups in with_tools.values())
+    assert "Write" in with_tools["PreToolUse"][0]["matcher"]
+    lastgood("install", "claude-code", "--project", "--check")
+
+    agent.quietly("SessionStart")
+    agent.asked("write it")
+    (agent.project / "file").write_text("one\n")
+    own = {"transcript_path": str(agent.transcript), "cwd": str(agent.project)}
+    agent.sends(json.dumps(payload("PostToolBatch") | own))
+    assert "tool" not in dict(agent.told())
+    agent.sends(json.dumps(payload("PostToolBatch") | own), "--tools")
+    assert agent.told()[-1] == ("tool", "Bash: echo two >> notes.txt; exit 3")
+
+    lastgood("config", "unset", "auto.on", "--project")
+    assert entered() == plain

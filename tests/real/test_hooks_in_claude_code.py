@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lastgood.settings import TRIGGERS
 from real.hosts import Host, working
 from tools.command import Command
 from tools.living import eventually, eventually_gone
@@ -24,6 +25,8 @@ def script(said: str) -> tuple[str, dict[str, Any]] | None:
     for word in ("one", "two"):
         if f"write {word}" in said:
             return "Bash", {"command": f"rm -f notes.bak; echo {word} >> notes.txt"}
+    if "write and fail" in said:
+        return "Bash", {"command": "echo failed >> notes.txt; exit 3"}
     if "stay" in said:
         return "Bash", {"command": "echo broken > notes.txt; touch begun; sleep 600"}
     return None
@@ -107,3 +110,34 @@ def test_a_program_that_is_killed_in_a_turn_is_known_dead_and_its_turn_is_taken_
         lastgood("recover", "--rollback")
         assert (project / "notes.txt").read_text() == "one\n"
         assert not (project / "begun").exists()
+
+
+def test_calls_of_tools_are_told_apart_and_an_agent_is_told_what_was_taken_back(
+    lastgood: Command, tmp_path: Path
+) -> None:
+    """S22, P9: a call that failed changed files all the same."""
+    home = tmp_path / "home"
+    home.mkdir()
+    project = lastgood.project
+    (project / ".lastgood.toml").write_text('[auto]\non = ["tool"]\n')
+    lastgood.environment["LASTGOOD_AUTO_ON"] = ",".join((*TRIGGERS, "tool"))
+    with ScriptedModel(script) as model:
+        host = Host("claude-code", home=home, project=project, model=model.url)
+        entered(lastgood, host)
+        host.say("write one")
+        (transcript,) = host.transcripts()
+        host.say("write and fail", resume=transcript.stem)
+
+        lines = lastgood("blame", "notes.txt", "--json").json["lines"]
+        assert [one["actor"]["name"] for one in lines] == ["Bash", "Bash"]
+        assert {one["actor"]["call"] for one in lines} == {"toolu_scripted"}
+        assert [one["label"] for one in lines] == [
+            "Bash: rm -f notes.bak; echo one >> notes.txt",
+            "Bash: echo failed >> notes.txt; exit 3",
+        ]
+
+        lastgood("rewind", "1", "--only", "files", "--yes")
+        assert (project / "notes.txt").read_text() == "one\n"
+        model.asked.clear()
+        host.say("go on", resume=transcript.stem)
+        assert any("notes.txt" in one and "changed under you" in one for one in model.asked)

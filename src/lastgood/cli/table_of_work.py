@@ -126,6 +126,7 @@ WORK: tuple[Verb, ...] = (
         ),
         options=(
             Option(name="block", says="keep a risky command from running if no checkpoint could be made"),
+            Option(name="tools", says="make checkpoints before and after calls of tools too"),
         ),
         examples=(("lastgood hook claude-code", "as the host does"),),
         codes=(0,),

@@ -7,6 +7,7 @@ with 0: 2 would block what the agent does.
 from __future__ import annotations
 
 import os
+import re
 
 from lastgood.errors import Usage
 from lastgood.hooks.event import HookEvent
@@ -15,7 +16,7 @@ from lastgood.hooks.payload import object_in, paths_in, text_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from lastgood.hooks.event import EventKind
 
@@ -25,6 +26,9 @@ _KINDS: dict[str, EventKind] = {
     "SessionStart": "session-start",
     "UserPromptSubmit": "prompt",
     "PreToolUse": "tool",
+    "PostToolUse": "tool-end",
+    "PostToolUseFailure": "tool-failed",
+    "PostToolBatch": "batch-end",
     "Stop": "turn-end",
     "StopFailure": "turn-end",
     "PreCompact": "compaction",
@@ -32,6 +36,14 @@ _KINDS: dict[str, EventKind] = {
 }
 # Of the tools only those run what may take away more than it says.
 _MATCHERS = {"PreToolUse": "Bash|PowerShell"}
+# Those that may change files. What each of the calls changed that ran beside each other nobody can tell; it
+# tells them together when the last is over, also where there was but one.
+_CHANGING = "Bash|PowerShell|Write|Edit|MultiEdit|NotebookEdit|mcp__.*"
+_CHANGES = re.compile(_CHANGING)
+_MATCHERS_WITH_TOOLS = {"PreToolUse": _CHANGING}
+_ALONE, _BATCH = frozenset({"PostToolUse", "PostToolUseFailure"}), "PostToolBatch"
+# To these it takes something for its agent.
+_INFORMED = {"session-start": "SessionStart", "prompt": "UserPromptSubmit"}
 # What says why an event happens, by the first of these fields that it has.
 _REASONS = ("prompt", "source", "trigger", "reason", "error")
 _SECONDS = 60
@@ -53,6 +65,11 @@ def event_of(
     session, folder = payload.get("session_id"), payload.get("cwd")
     if kind is None or not isinstance(session, str) or not isinstance(folder, str):
         return None
+    if kind == "batch-end":
+        calls = _changing(payload.get("tool_calls"))
+        if not calls:
+            return None
+        payload = {**payload, **calls[0]} if len(calls) == 1 else payload
     given = object_in(payload, "tool_input")
     owner = environment.get("CLAUDE_PID", "")
     return HookEvent(
@@ -69,6 +86,20 @@ def event_of(
         paths=paths_in(given),
         agent=text_in(payload, "agent_id"),
     )
+
+
+def _changing(calls: object) -> list[dict[str, object]]:
+    """Return the calls of tools that may change files."""
+    found = [one for one in calls if isinstance(one, dict)] if isinstance(calls, list) else []
+    return [one for one in found if _CHANGES.fullmatch(str(one.get("tool_name")))]
+
+
+def informed(event: HookEvent, text: str) -> dict[str, object] | None:
+    """Return the reply that tells the agent something; None where it takes nothing then."""
+    name = _INFORMED.get(event.kind)
+    if name is None:
+        return None
+    return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
 
 
 def told(message: str) -> dict[str, object]:
@@ -101,13 +132,23 @@ def placed(words: tuple[str, ...], environment: Mapping[str, str], *, project: s
         "args": [*arguments, "hook", NAME],
         "timeout": _SECONDS,
     }
+    telling = handler | {"args": [*arguments, "hook", NAME, "--tools"]}
     return Placed(
         file=os.path.join(home, "settings.json"),
-        entries={
-            name: ({"matcher": _MATCHERS[name]} if name in _MATCHERS else {}) | {"hooks": [handler]}
-            for name in _KINDS
-        },
+        entries=_entries(handler, _MATCHERS, beside={*_ALONE, _BATCH}),
+        with_tools=_entries(telling, _MATCHERS_WITH_TOOLS, beside=_ALONE),
     )
+
+
+def _entries(
+    handler: Mapping[str, object], matchers: Mapping[str, str], *, beside: Collection[str]
+) -> dict[str, object]:
+    """Return what belongs under ``hooks`` for each event but for some."""
+    return {
+        name: ({"matcher": matchers[name]} if name in matchers else {}) | {"hooks": [handler]}
+        for name in _KINDS
+        if name not in beside
+    }
 
 
 def advice(*, project: bool) -> tuple[str, ...]:

@@ -50,11 +50,13 @@ class Placed(Value):
     """Where hooks belong: entries by event, under ``hooks`` in a JSON file, or whole files of our own.
 
     ``empty`` is what the JSON file says where there is none. Of our own files all say ``text``, and they are
-    programs if ``executable``.
+    programs if ``executable``. ``with_tools`` are the entries where calls of tools are to be told of too,
+    none where the host does not tell them apart.
     """
 
     file: str
     entries: Mapping[str, object] = {}
+    with_tools: Mapping[str, object] = {}
     empty: str = "{}\n"
     own: tuple[str, ...] = ()
     text: str = ""

@@ -6,6 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lastgood.hooks.event import HookEvent
     from lastgood.hooks.host import Host
 
 
@@ -22,3 +23,10 @@ def host_of(payload: Mapping[str, object]) -> Host | None:
     # Claude Code's shape is what others took over: it comes last.
     every: tuple[Host, ...] = (opencode, cline, cursor, gemini_cli, codex, claude_code)
     return next((one for one in every if one.is_from_it(payload)), None)
+
+
+def informed(event: HookEvent, text: str) -> Mapping[str, object] | None:
+    """Return the reply that tells an agent something at an event; None where its host takes nothing then."""
+    from lastgood.hooks import claude_code
+
+    return claude_code.informed(event, text) if event.host == claude_code.NAME else None

@@ -9,7 +9,7 @@ import sys
 from lastgood.cli.opening import open_for
 from lastgood.errors import Invalid, LastgoodError, Unsafe
 from lastgood.hooks.risk import is_risky
-from lastgood.hooks.table import host_named, host_of
+from lastgood.hooks.table import host_named, host_of, informed
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import printable
 
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from lastgood.cli.opening import Console
     from lastgood.hooks.event import HookEvent
     from lastgood.hooks.host import Host
+    from lastgood.hooks.respond import Reply
 
-# What makes no checkpoint: the state before a turn and after it bound these.
-_UNKEPT = frozenset({"tool-end", "tool-failed", "batch-end", "agent-start", "agent-end"})
+# What makes no checkpoint: the state before a turn and after it bound these. Calls of tools do if asked for.
+_UNKEPT = frozenset({"agent-start", "agent-end"})
+_OF_TOOLS = frozenset({"tool", "tool-end", "tool-failed", "batch-end"})
 
 
 def hook_verb(call: Call, console: Console) -> int:
@@ -33,17 +35,26 @@ def hook_verb(call: Call, console: Console) -> int:
         payload = _payload(call)
         host = host or _recognised(payload)
         event = host.event_of(payload, os.environ, caller=os.getpid())
-        if event is not None:
-            _respond(call, event)
+        reply = None if event is None else _respond(call, event)
     except LastgoodError as error:
         message = f"{error.message} ({error.hint.partition(chr(10))[0]})"
     except Exception as error:  # noqa: BLE001 - whatever it is, the agent's work goes on
         message = f"{type(error).__name__}: {error}"
     else:
+        if reply is not None and event is not None:
+            _answer(reply, event, console, host=host)
         return 0
     blocks = call.has("block") and event is not None and event.kind == "tool"
     _tell(f"lastgood made no checkpoint: {printable(message)}", console, host=host, blocks=blocks)
     return 0
+
+
+def _answer(reply: Reply, event: HookEvent, console: Console, *, host: Host) -> None:
+    """Tell a host what there is to be told, in one object: its agent, and a person."""
+    said = dict((reply.message and host.told(reply.message)) or {})
+    said |= (reply.context and informed(event, reply.context)) or {}
+    if said:
+        console.line(json.dumps(said))
 
 
 def _tell(message: str, console: Console, *, host: Host | None, blocks: bool) -> None:
@@ -80,9 +91,10 @@ def _unreadable(why: str) -> Invalid:
     )
 
 
-def _respond(call: Call, event: HookEvent) -> None:
-    if event.kind in _UNKEPT or (event.kind == "tool" and not (event.command and is_risky(event.command))):
-        return
+def _respond(call: Call, event: HookEvent) -> Reply | None:
+    risky = event.kind == "tool" and event.command is not None and is_risky(event.command)
+    if event.kind in _UNKEPT or (event.kind in _OF_TOOLS and not risky and not call.has("tools")):
+        return None
     folder = call.text("directory") or event.folder
     here = call.replace(options={**call.options, "directory": (folder,)})
     try:
@@ -90,11 +102,11 @@ def _respond(call: Call, event: HookEvent) -> None:
     except Unsafe:
         if event.kind == "session-start" or call.has("block") or _may_be_kept(folder):
             raise
-        return  # told when the session began
+        return None  # told when the session began
     with workspace:
         from lastgood.hooks.respond import respond  # lazily: most events of a tool end before
 
-        respond(workspace, event, session=os.environ.get(SESSION_VARIABLE) or None)
+        return respond(workspace, event, session=os.environ.get(SESSION_VARIABLE) or None)
 
 
 def _may_be_kept(folder: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from lastgood.configuration import read_settings
 from lastgood.configuration.edit import read_text, write_text
 from lastgood.errors import Conflict, NotFound, Storage
 from lastgood.hooks.entries import with_entries, without_entries
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
     from lastgood.hooks.host import Host, Placed
+    from lastgood.settings import Settings
 
 # What every file that is ours alone says, by which it is told from another's.
 _OWN = "lastgood install"
@@ -81,7 +83,14 @@ def uninstall_verb(call: Call, console: Console) -> int:
 def _placed(call: Call) -> tuple[Host, Placed]:
     host = host_named(call.argument(0) or "")
     project = os.path.abspath(call.text("directory") or ".") if call.has("project") else None
-    return host, host.placed(_program(), os.environ, project=project)
+    placed = host.placed(_program(), os.environ, project=project)
+    settings, _ = read_settings(project, environment=os.environ, flags=call.texts("set"))
+    return host, placed.replace(entries=placed.with_tools) if _tells_tools(placed, settings) else placed
+
+
+def _tells_tools(placed: Placed, settings: Settings) -> bool:
+    """Tell whether calls of tools are to make checkpoints, and the host can tell them apart."""
+    return bool(placed.with_tools) and settings.auto.wants("tool")
 
 
 def _entered(placed: Placed, *, host: str) -> list[_Edit]:
