@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -261,7 +262,25 @@ def test_a_file_that_is_no_text_comes_as_bytes_unless_it_shows_a_secret(modern: 
     assert modern.refused("cat", ref="@", path="leaky.bin")["code"] == "unsafe"
 
 
+def test_an_answer_that_would_be_very_long_says_how_to_ask_for_less(modern: Served) -> None:
+    (modern.project / "long.txt").write_text("0123456789\n" * 450_000)
+
+    assert modern.refused("diff")["code"] == "invalid"
+    assert modern.done("diff", patch=False)["files"]
+
+
 # --- Resources ---
+
+
+def test_a_folder_that_is_no_workspace_has_no_resources_and_says_why(tmp_path: Path, store: Path) -> None:
+    """S11."""
+    nobody = Served(Path(tempfile.gettempdir()), store, era="2026-07-28")
+
+    async def talk(client: Client) -> Any:
+        return (await client.list_resources()).resources
+
+    assert nobody.talk(talk) == []
+    assert nobody.refused("save")["code"] == "unsafe"
 
 
 def test_a_call_that_is_cancelled_ends_and_the_server_goes_on(modern: Served, store: Path) -> None:

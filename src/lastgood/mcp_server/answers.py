@@ -23,12 +23,20 @@ if TYPE_CHECKING:
 Complete = Callable[[object], object]
 # A longer file is more than a model is told at once.
 LONGEST = 1 << 20
+# So long is the longest answer of a tool that only looks, in characters of JSON.
+MOST = 4 << 20
 
 
-def told(said: Document, *, complete: Complete) -> CallToolResult:
-    """Return the answer that a document is: as text, and structured."""
+def told(said: Document, *, complete: Complete, most: int | None = None) -> CallToolResult:
+    """Return the answer that a document is: as text, and structured; `Invalid` for one over ``most``."""
     shown = _shown(said, complete)
-    return CallToolResult(content=[_text(shown)], structured_content=shown)
+    content = _text(shown)
+    if most is not None and len(content.text) > most:
+        raise Invalid(
+            f"the answer has {len(content.text):,} characters, too many to be told at once",
+            hint="ask for less: for some paths, a lower limit, or without the patch, files or conversation",
+        )
+    return CallToolResult(content=[content], structured_content=shown)
 
 
 def failed(error: LastgoodError, *, complete: Complete) -> CallToolResult:

@@ -32,7 +32,7 @@ from lastgood.documents import told as documented
 from lastgood.errors import LastgoodError, NotFound, Usage
 from lastgood.literals import Direction
 from lastgood.mcp_server import consent
-from lastgood.mcp_server.answers import Complete, failed, failure, told
+from lastgood.mcp_server.answers import MOST, Complete, failed, failure, told
 from lastgood.mcp_server.consent import Confirm, Planned
 from lastgood.mcp_server.signatures import description, first_sentence, parameters
 from lastgood.mcp_server.tools import FORMS, Form, Words, apply, file_content, show
@@ -290,7 +290,7 @@ def _calling(form: Form, given: Sequence[inspect.Parameter]) -> Call:
         async with _working(context, form.says):
             act = partial(_done, form, server, words=words, agent=_agent(context))
             said = await server.within(act, purpose=form.purpose, whole=form.whole)
-        return told(said, complete=server.complete)
+        return told(said, complete=server.complete, most=None if form.changes else MOST)
 
     asking = _signed(ask, [*given, _CONTEXT])
     agreement = [_parameter("agreement", Annotated[ElicitationResult[Confirm], Resolve(asking)])]
