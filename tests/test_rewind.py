@@ -128,3 +128,20 @@ def test_states_are_counted_where_there_are_neither_turns_nor_runs() -> None:
     line = told(("manual", None, "c"), ("manual", None, "c"), ("manual", None, "b"), ("manual", None, "a"))
     assert places(history(line), 1) == (2, [], [1])
     assert places(history(line), 2) == (3, [], [1, 2])
+
+
+def test_what_was_changed_between_turns_is_named_and_what_is_within_them_is_not() -> None:
+    """T15, S20: one's own changes go too."""
+    line = [
+        checkpoint(6, kind="turn", metadata={BEGAN: checkpoint(4).id}, root=TreeRef(tree="e")),
+        checkpoint(5, kind="risky", root=TreeRef(tree="d")),
+        checkpoint(4, kind="auto", root=TreeRef(tree="c")),
+        checkpoint(3, kind="turn", metadata={BEGAN: checkpoint(2).id}, root=TreeRef(tree="b")),
+        checkpoint(2, kind="auto", root=TreeRef(tree="a")),
+        checkpoint(1, kind="manual", root=TreeRef(tree="0")),
+    ]
+    reached = not_none(extent(history(line), steps=2))
+    assert reached.target is line[4]
+    assert reached.turns == (line[0], line[3])
+    assert reached.saves == (line[2],)
+    assert not_none(extent(history(line), steps=1)).saves == ()

@@ -44,7 +44,14 @@ from lastgood.restore.restore import (
 )
 from lastgood.sessions.conversation import keep_rest, last_conversation
 from lastgood.sessions.progress import ProgressOwner
-from lastgood.sessions.session import abandon_steps, exclusive_rivals, holding, living_conflict, way_to_end
+from lastgood.sessions.session import (
+    abandon_steps,
+    command_of,
+    exclusive_rivals,
+    holding,
+    living_conflict,
+    way_to_end,
+)
 from lastgood.status import drift_since
 from lastgood.value import Value
 
@@ -53,7 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lastgood.context import Context
-    from lastgood.literals import Choice, State
+    from lastgood.literals import Choice, SessionState, State
     from lastgood.model.calls import Consent
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import RestorePlan
@@ -412,8 +419,12 @@ def _taken_up(context: Context, was: Session, *, owner: Owner) -> Session:
 
 
 def _waiting(context: Context, was: Session) -> Session:
-    """Return a session as it is once it was taken back, and nobody goes on with it yet."""
-    return was.replace(state="incomplete", ended_at=context.clock.now(), ended_by="rolled back")
+    """Return a session as it is once it was taken back, and nobody goes on with it yet.
+
+    One of a single command is over: there is nothing in it to go on from, and the command begins anew.
+    """
+    state: SessionState = "incomplete" if command_of(context, was.id) is None else "ended"
+    return was.replace(state=state, ended_at=context.clock.now(), ended_by="rolled back")
 
 
 def _laid_down(context: Context, was: Session) -> Session:

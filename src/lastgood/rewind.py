@@ -47,7 +47,7 @@ def extent(history: History, *, steps: int) -> RewindExtent | None:
     line, unit = history.line, history.unit
     if unit == "turn":
         target = _before_turn(history, turns=steps)
-        return None if target is None else RewindExtent(target=target, unit=unit)
+        return None if target is None else _past_turns(line, target)
     runs = runs_of(history) if unit == "run" else []
     states = runs if unit == "run" else states_before(line)
     if steps > len(states):
@@ -92,6 +92,31 @@ def _saves(
         if later.manifest.root != one.manifest.root
         and (later in besides or not any(_is_of(later, run) for run in besides))
     )
+
+
+def _past_turns(line: Sequence[Checkpoint], target: Checkpoint) -> RewindExtent:
+    """Return a rewind past the turns after a target, and what was saved beside them.
+
+    Of a turn that does not say where it began all since the turn before it is taken for its own.
+    """
+    place, past = line.index(target), line[: line.index(target) + 1]
+    turns = [at for at in range(place) if line[at].kind == "turn"]
+    if any(
+        is_before_turn(one) for one in past
+    ):  # what was made after its turn is not told from what is in it
+        turns = [at for at, one in enumerate(past) if is_before_turn(one)]
+        return RewindExtent(target=target, unit="turn", turns=tuple(line[at] for at in turns))
+    ids = {one.id: at for at, one in enumerate(line)}
+    within: set[int] = set()
+    for at, before in zip(turns, [*turns[1:], place], strict=True):
+        began = ids.get(str(line[at].manifest.metadata.get(BEGAN)), before)
+        within.update(range(at, began))
+    saves = (line[at] for at in range(place) if at not in within and _differ(line[at], line[at + 1]))
+    return RewindExtent(target=target, unit="turn", turns=tuple(line[at] for at in turns), saves=tuple(saves))
+
+
+def _differ(one: Checkpoint, other: Checkpoint) -> bool:
+    return one.manifest.root != other.manifest.root
 
 
 def states_before(line: Sequence[Checkpoint]) -> list[Checkpoint]:

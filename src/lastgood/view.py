@@ -344,20 +344,24 @@ _SHOWN = 3
 
 def _near(ref: str, request: Reference, known: Sequence[Checkpoint]) -> tuple[str, dict[str, object]]:
     """Return lines with what is near to a REF by name or message, and as details the only one, if it is."""
+    from shlex import quote  # lazily: only who mistook a name pays for it
+
     from lastgood.suggestions import nearest
 
+    word = ref.strip().lower()
+    saying = [one for one in known if word and word in f"{one.name or ''}\n{one.message}".lower()]
+    if len(saying) > 1:
+        told = "".join(
+            f"  {short(one.id)} ({printable(one.name or one.message)})\n" for one in saying[:_SHOWN]
+        )
+        more = f"{len(saying)} in all: lastgood list {quote(ref.strip())}\n" if len(saying) > _SHOWN else ""
+        said = f"with that in their name or message, newest first:\n{told}{more}"
+        return said, {"alike": len(saying)}
     by_word = {word: one for one in reversed(known) for word in (one.name, one.message.strip()) if word}
     close = nearest(ref, by_word) if request.form in {"name", "message"} else ()
-    if close:
-        told = " or ".join(f"'{printable(one)}' ({short(by_word[one].id)})" for one in close)
-        return f"did you mean {told}?\n", {"near": by_word[close[0]].id} if len(close) == 1 else {}
-    word = ref.strip().lower()
-    saying = [one for one in known if word and word in one.message.lower()]
-    told = "".join(f"  {short(one.id)} ({printable(one.message)})\n" for one in saying[:_SHOWN])
-    if not saying:
-        return "", {}
-    only: dict[str, object] = {"near": saying[0].id} if len(saying) == 1 else {}
-    return f"with that in their message, newest first:\n{told}", only
+    found = [(one, by_word[one]) for one in close] or [(one.name or one.message, one) for one in saying]
+    told = " or ".join(f"'{printable(text)}' ({short(one.id)})" for text, one in found)
+    return f"did you mean {told}?\n" if found else "", {"near": found[0][1].id} if len(found) == 1 else {}
 
 
 class View:

@@ -139,7 +139,7 @@ def test_a_refused_folder_is_told_of_for_whatever_was_typed(kept: Command) -> No
 
 def test_a_status_tells_what_never_changes_only_when_asked(kept: Command) -> None:
     """S13: weak durability is told all the same."""
-    known = ("store ", "state ", "gaps ", "durability ", "health ")
+    known = ("store ", "state ", "missing ", "durability ", "health ")
     short, whole = kept("status").out.splitlines(), kept("status", "--verbose").out.splitlines()
     assert [any(line.startswith(name) for line in short) for name in known] == [False] * len(known)
     assert [any(line.startswith(name) for line in whole) for name in known] == [True] * len(known)

@@ -7,7 +7,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -385,3 +385,37 @@ def test_the_commit_of_a_checkpoint_is_told_from_one_of_the_project(kept: Comman
     """`git reset --hard` with it would find nothing."""
     row = next(line for line in kept("show", "@").out.splitlines() if line.startswith("commit "))
     assert row.endswith(", in the store")
+
+
+def test_git_can_be_put_back_after_the_files_were(kept: Command, git: Callable[..., str]) -> None:
+    """T9: who said at first that files are enough is asked again, and told off a terminal."""
+    git(kept.project, "init", "-q", "-b", "main")
+    git(kept.project, "commit", "-q", "--allow-empty", "-m", "first")
+    kept("save", "on main")
+    git(kept.project, "checkout", "-q", "-b", "other")
+    assert "git is elsewhere; to put it back: lastgood restore @ --git" in kept("restore", "@", "--yes").err
+    assert "nothing to restore" in kept.terminal("restore", "@", answers="n\n").out
+    assert git(kept.project, "branch", "--show-current").strip() == "other"
+    asked = kept.terminal("restore", "@", answers="y\n").out
+    assert "Put git back too (back to branch main)? [y/N]" in asked
+    assert git(kept.project, "branch", "--show-current").strip() == "main"
+
+
+def test_a_word_that_several_checkpoints_say_opens_their_list(kept: Command) -> None:
+    for number in range(5):
+        kept("save", f"invoice {number}")
+    told = kept("restore", "invoice", "--yes", expect=10).err
+    assert told.index("(invoice 4)") < told.index("(invoice 3)")
+    assert "5 in all: lastgood list invoice" in told
+    with shown(kept, "restore", "invoice") as terminal:
+        terminal.until("1 of 5")
+        assert not any("two" in line for line in terminal.everything)
+        terminal.type("\x1b")
+        assert terminal.end() == 130
+
+
+def test_lastgood_alone_proposes_a_rewind_where_an_agent_was_at_work(kept: Command) -> None:
+    kept("run", "--", "sh", "-c", "echo agent > a.txt")
+    assert any(line.startswith("  lastgood rewind ") and "last runs" in line for line in seen(kept))
+    kept("save", "a turn", "--kind", "turn")
+    assert any(line.startswith("  lastgood rewind ") and "last turns" in line for line in seen(kept))

@@ -109,3 +109,19 @@ def test_progress_that_nobody_reported_is_not_told(ran: Command) -> None:
         assert "progress" not in done.out + done.err
     ran("progress", "set", "--phase", "Construction")
     assert "progress: put back" in ran("rewind", "--yes").err
+
+
+def test_what_one_changed_between_runs_can_be_had_back_as_a_rewind_says(ran: Command) -> None:
+    """T15: a merge that goes by where one stands does not keep it, and says so too."""
+    ran("run", "--", "sh", "-c", "echo agent > c")
+    for words in (("rewind", "2", "--dry-run"), ("rewind", "2", "--merge", "--dry-run")):
+        said = ran(*words).err
+        assert "Saved beside that, and goes too:" in said
+        assert "(my notes), " in said
+    typed = next(line for line in said.splitlines() if "to have it back then: " in line).partition(
+        "lastgood "
+    )[2]
+    ran("rewind", "2", "--yes")
+    assert files(ran) == {"a": "agent", "b": "0"}
+    ran(*typed.replace(" -- ", " --yes -- ").split())
+    assert files(ran) == {"a": "agent", "b": "0", "notes": "mine"}

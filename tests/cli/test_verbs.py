@@ -41,9 +41,9 @@ def test_new_gaps_give_exit_code_3_once(lastgood: Command) -> None:
     """Rule S7."""
     os.mkfifo(lastgood.project / "pipe")
     first = lastgood("save", expect=3)
-    assert first.err == "1 new gap, not in the checkpoint:\n  pipe (unsupported)\n"
+    assert first.err == "1 path newly missing in the checkpoint:\n  pipe (unsupported)\n"
     (lastgood.project / "a").touch()
-    assert ", 1 gap, " in lastgood("save").out
+    assert ", 1 not saved, " in lastgood("save").out
 
 
 def test_a_list_shows_the_columns_and_who_has_no_name_its_message_or_auto(kept: Command) -> None:

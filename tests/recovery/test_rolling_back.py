@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.command import COMMAND, Command, killed_restore, told
+from tools.command import COMMAND, PATIENCE, Command, killed_restore, told
 
 LASTGOOD = f"'{sys.executable}' '{COMMAND}'"
 START = f"export LASTGOOD_SESSION=$({LASTGOOD} session start -q --goal prices)"
@@ -406,3 +406,56 @@ def test_the_line_that_goes_on_with_one_command_says_how_it_is_checked(lastgood:
             pass
         runner.kill()
     assert "run --check 'test -e ok' --timeout 60s -- sleep 60" in lastgood("status").out
+
+
+NUMBERED = (
+    "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
+)
+
+
+def killed(lastgood: Command, pid: Path) -> None:
+    """Run a command that changes a file, and kill its runner."""
+    (lastgood.project / "a").write_text("0\n", encoding="utf-8")
+    script = f"echo agent > a; kill -9 $(cat {pid}); sleep 30"
+    words = [
+        sys.executable,
+        "-c",
+        NUMBERED,
+        str(pid),
+        sys.executable,
+        COMMAND,
+        "run",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]
+    subprocess.run(
+        words,
+        cwd=lastgood.project,
+        env=lastgood.environment,
+        check=False,
+        capture_output=True,
+        timeout=PATIENCE,
+    )
+
+
+def test_a_command_that_was_taken_back_is_over(lastgood: Command, tmp_path: Path) -> None:
+    """P7b: there is nothing in it to go on from, and other work begins unasked."""
+    killed(lastgood, tmp_path / "pid")
+    left = lastgood("status").out
+    assert "run it again: lastgood run -- sh -c" in left
+    assert "1 task" not in left
+    done = lastgood("recover", "--rollback")
+    assert "is over, its command taken back" in done.out
+    assert "Tasks:" not in done.out
+    assert (lastgood.project / "a").read_text(encoding="utf-8") == "0\n"
+    assert lastgood("status", "--json").json["state"] == "idle"
+    assert "start beside" not in lastgood.terminal("run", "--", "true").out
+
+
+def test_what_one_command_left_is_told_without_tasks(lastgood: Command, tmp_path: Path) -> None:
+    killed(lastgood, tmp_path / "pid")
+    said = lastgood("recover", "--review").out
+    assert "what the command did elsewhere, started" in said
+    assert "task" not in said.lower()

@@ -171,7 +171,7 @@ PRIVATE = Option(name="private", says="what private files hold too: those that g
 TIMEOUT = Option(
     name="timeout", value="T", form="duration", says="stop the check after this time (default: 10m)"
 )
-FORCE_UNDO = Option(name="force", says="also where files have changed since (a guard is kept)")
+FORCE_UNDO = Option(name="force", says="also where files have changed since (what is there is saved first)")
 MERGE_UNDO = Option(name="merge", says="keep what has changed since, file by file")
 RESTORING = (
     Option(

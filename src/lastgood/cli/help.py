@@ -49,7 +49,7 @@ How to name a checkpoint (REF)
 
   @                    where the workspace stands: saved last, or restored to
   @~N                  N before that; so before any: cleanup~1, @good^, latest~2
-  latest               the newest complete one that is no guard
+  latest               the newest complete one that no restore saved
   ckpt_1a2b3c4d...     its id, or at least 4 digits of it, with or without ckpt_
   before-refactor      its name; of several the newest counts
   "before the rename"  its message, all of it; of several the newest counts, and

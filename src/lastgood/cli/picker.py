@@ -85,10 +85,14 @@ _CONTROLS = {
 
 
 def pick(
-    load: Load, changed: Changed, *, question: str, colour: bool, at: str | None = None
+    load: Load, changed: Changed, *, question: str, colour: bool, at: str | None = None, typed: str = ""
 ) -> Checkpoint | None:
-    """Return the checkpoint that a person chose, None if they left; the cursor begins at an id."""
+    """Return the checkpoint that a person chose, None if they left.
+
+    The cursor begins at an id, or at the first of those that what was ``typed`` before leaves.
+    """
     picking = Picking(load, changed, at=at)
+    picking.begin(typed)
     with Screen() as screen:
         while True:
             rows, columns = screen.size()
@@ -126,6 +130,11 @@ class Picking:
         self._at = at
         self._fill(_PAGE)
         self._cursor = next((number for number, one in enumerate(self._fitting) if one.id == self._at), 0)
+
+    def begin(self, typed: str) -> None:
+        """Filter by what was typed before there was a list."""
+        if typed:
+            self._type(typed)
 
     def reads(self) -> bool:
         """Read which paths changed where, if that is wanted and not known; tell whether it was done."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
+from lastgood.cli.progress import is_command
 from lastgood.cli.typed_paths import as_typed, for_other_programs, typed_below
 from lastgood.cli.wording import ago, called, changes, count, effect_words, moment, path_text, place, title
 from lastgood.ids import short
@@ -271,12 +272,11 @@ def _says_nothing(side: Mapping[str, object]) -> bool:
     """Tell whether one side of a change of progress is empty, or that of one command."""
     from lastgood.model.session import PROGRESS_AS_STORED  # lazily: most restores change no progress
     from lastgood.value import cast
-    from lastgood.workplan.plan import COMMAND_TASK
 
     found = cast("Progress", Fields(dict(side), what="a part").read("progress", PROGRESS_AS_STORED))
     if not isinstance(found.tasks, tuple) or not found.replace(goal=None, tasks=()).empty:
         return False
-    return all(one.id == COMMAND_TASK for one in found.tasks)
+    return not found.tasks or is_command(found)
 
 
 def part_lines(part: PartOutcome, then: Progress | None = None) -> list[str]:
@@ -439,13 +439,15 @@ def going_on(run: SessionReport, call: Call) -> str:
     """Return how to go on with a session that did not finish: its plan by itself, other work by hand."""
     if run.words:
         words = " ".join(quoted(word) for word in run.words)
-        return f"go on with its plan: {call.command(words)}"
+        return (
+            f"{'run it again' if is_command(run.progress) else 'go on with its plan'}: {call.command(words)}"
+        )
     return f"go on, or end it: {call.command('recover')}"
 
 
 def standing_lines(report: RecoverReport, *, now: int) -> Iterator[str]:
     """Yield where the work stands: tasks, steps of unknown effect, processes, git, files."""
-    if report.progress.tasks:
+    if report.progress.tasks and not is_command(report.progress):
         yield f"Tasks: {_tasks(report)}."
     for effect in report.unknown_effects[:_SHOWN]:
         yield f"Effect unknown: {effect_words(effect, now=now)}. Look before it is done again."

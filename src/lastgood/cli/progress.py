@@ -20,7 +20,7 @@ def standing(report: SessionReport) -> list[str]:
         lines.append(f"position: {place(progress.position)}")
     if progress.position.artifacts:
         lines.append(f"in-progress artifacts: {artifacts(progress.position)}")
-    if progress.tasks:
+    if progress.tasks and not is_command(progress):
         lines.append(task_counts(progress))
     session = report.session
     if session.transcript_host is not None and session.transcript_session is not None:
@@ -28,6 +28,14 @@ def standing(report: SessionReport) -> list[str]:
     elif session.transcript is not None:
         lines.append(f"conversation: {printable(session.transcript)}")
     return lines
+
+
+def is_command(progress: Progress) -> bool:
+    """Tell whether progress is that of `run -- COMMAND` alone, of which nobody told any task."""
+    from lastgood.workplan.plan import COMMAND_TASK  # lazily: a save tells of no tasks
+
+    tasks = progress.tasks
+    return isinstance(tasks, tuple) and [one.id for one in tasks] == [COMMAND_TASK]
 
 
 def progress_facts(progress: Progress) -> list[tuple[str, str]]:
@@ -47,6 +55,9 @@ def _counted(progress: Progress) -> list[tuple[str, str]]:
     tasks, completed = readable(progress.tasks), readable(progress.features.completed)
     if tasks is None:
         facts.append(("tasks", f"{task_counts(progress)}; which they are cannot be read"))
+    if is_command(progress):
+        facts += [("command", one.state) for one in tasks or () if one.state != "pending"]
+        tasks = ()
     for index, task in enumerate(tasks or ()):
         again = f", attempt {task.attempts}" if task.attempts > 1 else ""
         facts.append(("" if index else "tasks", f"{task.id}  {task.state}{again}"))

@@ -39,6 +39,15 @@ def looked_up(ref: str, call: Call, workspace: OpenWorkspace) -> Checkpoint:
     return found
 
 
+def are_alike(ref: str, workspace: OpenWorkspace) -> bool:
+    """Tell whether a word is no REF, and several checkpoints have it in their names or messages."""
+    try:
+        workspace.get(ref)
+    except (NotFound, Invalid) as error:
+        return "alike" in error.details
+    return False
+
+
 def as_meant(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call | None:
     """Return a call as the person meant it: a path or a bare time where its REF belongs, a part of a path.
 

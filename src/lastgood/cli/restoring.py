@@ -266,10 +266,13 @@ def restore(
         preview = workspace.preview(plan)
     if call.has("dry-run"):
         return _planned(preview.replace(dry_run=True), target, call, console, workspace=workspace)
-    if plan.empty and not preview.folder_made:  # the workspace may come to stand elsewhere all the same
+    if plan.empty and not preview.folder_made and not _git_agreed(preview, target, call, console):
+        # The workspace may come to stand elsewhere all the same.
         report = workspace.apply(plan) if plan.whole else preview.replace(dry_run=False)
         return _planned(report, target, call, console, workspace=workspace)
-    consent = consented(preview, call, console, workspace=workspace, target=target, above=above)
+    consent: Agreed | None = Agreed(git=True)
+    if not plan.empty or preview.folder_made:
+        consent = consented(preview, call, console, workspace=workspace, target=target, above=above)
     if consent is None:
         return DECLINED
     if consent.git:
@@ -280,6 +283,15 @@ def restore(
     if not console.answer(call.verb.name, report):
         _tell(report, target, call, console, told=consent.told, workspace=workspace)
     return 0 if report.complete else OMISSIONS
+
+
+def _git_agreed(preview: RestoreReport, target: Checkpoint, call: Call, console: Console) -> bool:
+    """Ask whether HEAD and index are to be put back, where all files are as they were and these are not."""
+    offer = git_offer(preview, target)
+    if offer is None or not console.can_ask or call.has("yes") or call.has("plan"):
+        return False
+    console.warn(f"No file is to be changed: all are as in {called(target)}.")
+    return console.ask(f"Put git back too ({offer})? [y/N] ").lower() in {"y", "yes", "g", "git"}
 
 
 @contextmanager
@@ -350,6 +362,8 @@ def _planned(
         )
         console.lines(line for part in report.parts for line in part_lines(part))
         console.lines(unwritten_lines(report, call))
+        if git_offer(report, target) is not None:
+            console.note(f"git is elsewhere; to put it back: {_again(call, '--git')}")
         for line in () if unwritten or plan.base else _elsewhere(plan, call):
             console.note(line)
         _tell_lost(console)

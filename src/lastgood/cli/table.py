@@ -145,7 +145,7 @@ FILES: tuple[Verb, ...] = (
                 says="only names that match, or messages where there is no name: '*fix*'",
             ),
             Option(name="good", says="only those whose check passed"),
-            Option(name="all", says="guards too, which restores made first, and all that runs saved"),
+            Option(name="all", says="also what restores saved first, and all that runs saved"),
             Option(name="all-workspaces", says="of every workspace in the store"),
         ),
         examples=(
@@ -264,11 +264,10 @@ FILES: tuple[Verb, ...] = (
         says="bring back a checkpoint, whole or some paths",
         about=(
             "Files, conversation and progress come back together; paths mean files only.\n"
-            "First saves everything as it is now (in a guard checkpoint), so that `lastgood undo`\n"
-            "takes the restore back. Files that were made since are deleted, once that\n"
-            "holds them; ignored files that no checkpoint holds are left alone. HEAD\n"
-            "and the index of a git repository stay as they are unless --git is given;\n"
-            "branches always do.\n"
+            "First saves everything as it is now, so that `lastgood undo` takes the restore back.\n"
+            "Files that were made since are deleted, once that save holds them; ignored files\n"
+            "that no checkpoint holds are left alone. HEAD and the index of a git repository\n"
+            "stay as they are unless --git is given; branches always do.\n"
             "On a terminal it shows the plan and asks; elsewhere it needs --yes or --plan ID.\n"
             "Without a REF there is a list to pick from on a terminal. There a path alone is\n"
             "meant as in the last checkpoint, or in the newest that holds it, and `2h`\n"
@@ -307,7 +306,8 @@ FILES: tuple[Verb, ...] = (
             "(checkpoints of kind turn). Where there are none, to before the Nth last `run` that\n"
             "changed a file; what you saved yourself since goes too, and is named first. Where there\n"
             "are no runs either, N saved states back: a checkpoint whose files are those of the one\n"
-            "after it does not count, nor do guards.\n"
+            "after it does not count, nor does what\n"
+            "restores saved first.\n"
             "Without N there is a list to pick from on a terminal."
         ),
         arguments=(Argument(name="N", form="number", required=False),),

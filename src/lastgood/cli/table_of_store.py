@@ -71,10 +71,10 @@ STORE: tuple[Verb, ...] = (
         says="take what a file holds out of every checkpoint, for good",
         about=(
             "For a secret that was saved. All contents that the file (or the files in a folder)\n"
-            "ever had go out of every checkpoint, guards too, and out of the store's files. What\n"
-            "is at another path too stays and is named, but with --everywhere. Checkpoints stay,\n"
-            "with a gap. It shows them first, and asks. Exports, conversations and what runs\n"
-            "printed are not reached."
+            "ever had go out of every checkpoint, what restores saved first too, and out of the\n"
+            "store's files. What is at another path too stays and is named, but with --everywhere.\n"
+            "Checkpoints stay, without that path. It shows them first, and asks. Exports,\n"
+            "conversations and what runs printed are not reached."
         ),
         arguments=(Argument(name="PATH", form="held"),),
         options=(
@@ -164,7 +164,7 @@ STORE: tuple[Verb, ...] = (
         options=(
             Option(
                 name="private",
-                says="take private files along, what only a guard holds, and what frameworks keep",
+                says="take private files along, what only restores saved, and what frameworks keep",
             ),
             Option(name="no-conversation", says="leave conversations out"),
             Option(name="exact", says="leave texts and conversations as they are"),

@@ -105,7 +105,8 @@ def ago(nanoseconds: int, *, now: int) -> str:
         return "in the future"
     if seconds < 2:
         return "just now"
-    unit, noun = next(step for step in _STEPS if seconds >= step[0])
+    # Up to two of a unit the smaller one says: an hour is a long time if it may be nearly two.
+    unit, noun = next((step for step in _STEPS if seconds >= 2 * step[0]), _STEPS[-1])
     return count(seconds // unit, noun) + " ago"
 
 
@@ -168,6 +169,10 @@ def where_it_stands(position: Position) -> str:
 
 def effect_words(effect: Effect, *, now: int) -> str:
     """Return a step of the work in words."""
+    from lastgood.workplan.plan import COMMAND_TASK  # lazily: few verbs tell of one
+
+    if effect.name == effect.task == COMMAND_TASK:
+        return f"what the command did elsewhere, started {ago(effect.started_at, now=now)}"
     of = f" of task {printable(effect.task)}" if effect.task and effect.task != effect.name else ""
     what = "task" if effect.task == effect.name else "step"
     marked = ", irreversible" if effect.irreversible else ""

@@ -277,14 +277,15 @@ def _is_omission(outcome: Outcome) -> bool:
 class RewindExtent(Value):
     """How far back a rewind goes: to before so many turns, runs, or states of the files.
 
-    ``runs`` are the checkpoints at the start of the runs that it takes back, ``saves`` those that hold what
-    else was changed and goes too; both newest first. Of turns neither is told.
+    ``turns`` are the checkpoints of the turns that it takes back, ``runs`` those at the start of the runs,
+    ``saves`` those that hold what else was changed and goes too; all newest first.
     """
 
     target: Checkpoint
     unit: RewindUnit
     runs: tuple[Checkpoint, ...] = ()
     saves: tuple[Checkpoint, ...] = ()
+    turns: tuple[Checkpoint, ...] = ()
 
 
 class UndoReport(Value):

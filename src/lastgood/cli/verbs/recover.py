@@ -256,12 +256,15 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
         moved = report.restored is None or any(one.result != "kept" for one in report.restored.outcomes)
         console.note(f"take the {'files' if moved else 'progress'} back with: {call.command('undo')}")
     tell_waiting(report, call, console)
-    console.sentence("Ready to continue.")
+    if run.state != "ended":
+        console.sentence("Ready to continue.")
 
 
 def _tell_session(run: SessionReport, call: Call, console: Console) -> None:
     """Say whether somebody is taken to be at work from now on, and how work goes on."""
-    if run.state != "active":
+    if run.state == "ended":
+        console.sentence(f"Session {run.id} is over, its command taken back.")
+    elif run.state != "active":
         console.sentence(f"Session {run.id} waits: nobody is at work in it.")
         by_hand = f"go on with it: {call.command(f'recover {run.id} --continue')}"
         console.note(going_on(run, call) if run.words else by_hand)

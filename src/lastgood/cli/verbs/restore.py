@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 
 from lastgood.cli import opening
+from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.plans import part_lines, remarks, report_counts, told_parts
-from lastgood.cli.references import as_meant, looked_up, refuse_paths_alone
+from lastgood.cli.references import are_alike, as_meant, looked_up, refuse_paths_alone
 from lastgood.cli.restoring import agreed, check_options, plan_of, restore, telling_what_is_left
+from lastgood.cli.typed_paths import as_typed
 from lastgood.cli.wording import ago, called, count, moment, shortened, table, title
 from lastgood.errors import NotFound, Usage
 from lastgood.ids import short
+from lastgood.paths import to_text
 from lastgood.workspace.restore import Restores
 
 TYPE_CHECKING = False
@@ -61,6 +64,8 @@ def restore_verb(call: Call, console: Console) -> int:
             call = call.replace(options=options)
         if ref is None:
             target = _picked(call, console, workspace, at=workspace.stands_at())
+        elif shown and console.can_draw and are_alike(ref, workspace):
+            target = _picked(call, console, workspace, typed=ref)
         else:
             target = looked_up(ref, call, workspace)
         return restore(target, call, console, workspace=workspace)
@@ -75,8 +80,10 @@ def _restore_agent(call: Call, console: Console) -> int:
         return restore(workspace.get(plan.target), call, console, workspace=workspace)
 
 
-def _picked(call: Call, console: Console, workspace: Restores, *, at: str | None = None) -> Checkpoint | None:
-    """Return what a person picks, the cursor beginning at an id; None if they leave."""
+def _picked(
+    call: Call, console: Console, workspace: Restores, *, at: str | None = None, typed: str = ""
+) -> Checkpoint | None:
+    """Return what a person picks, the cursor beginning at an id, of what was typed; None if they leave."""
     if not workspace.list(limit=1, brief=True):
         workspace.get("latest")  # which says why there is none
     if not console.can_draw:
@@ -90,6 +97,7 @@ def _picked(call: Call, console: Console, workspace: Restores, *, at: str | None
         question="Rewind to:" if call.verb.name == "rewind" else "Restore:",
         colour=console.colour,
         at=at,
+        typed=typed,
     )
     return None if chosen is None else workspace.get(chosen.id)
 
@@ -144,28 +152,71 @@ def rewind_verb(call: Call, console: Console) -> int:
 
 
 def _extent_lines(extent: RewindExtent, call: Call, *, workspace: Restores) -> list[str]:
-    """Return which runs a rewind takes back, and what else goes of what was saved (rule T15)."""
-    now, runs = time.time_ns(), extent.runs
-    saves = () if call.has("merge") else extent.saves
+    """Return which turns or runs a rewind takes back, and what else goes of what was saved (rule T15)."""
+    now, back = time.time_ns(), extent.turns or extent.runs
+    noun = "turn" if extent.turns else "run"
+    saves = _going_saves(extent, call, workspace=workspace)
 
     def aged(says: str, one: Checkpoint) -> str:
         return f"  {says}, {ago(one.manifest.created_at, now=now)}"
 
     lines = []
-    if runs:
-        lines = [f"Back to before the last {'run' if len(runs) == 1 else count(len(runs), 'run')}:"]
-        lines += _few([aged(_command(one), one) for one in runs])
+    if back:
+        lines = [f"Back to before the last {noun if len(back) == 1 else count(len(back), noun)}:"]
+        lines += _few([aged(_did(one), one) for one in back])
     if saves:
         lines.append(
-            "Saved beside that, and goes too:" if runs else f"Back by {count(len(saves), 'saved state')}:"
+            "Saved beside that, and goes too:" if back else f"Back by {count(len(saves), 'saved state')}:"
         )
-        lines += _few([aged(_found_by(one) if one in runs else called(one), one) for one in saves])
-    if runs and saves and saves[-1].sequence > runs[0].sequence:
-        base = workspace.previous(saves[-1].id)
-        if base is not None:
-            kept = call.command(f"rewind {len(runs)} --merge --base {base.short_id}")
-            lines.append(f"  to keep it: {kept}")
+        lines += _few([aged(_found_by(one, extent), one) for one in saves])
+    if back and saves:
+        lines += _keeping_lines(extent, saves, call, workspace=workspace)
     return lines
+
+
+def _going_saves(extent: RewindExtent, call: Call, *, workspace: Restores) -> Sequence[Checkpoint]:
+    """Return what was saved beside, without what a merge keeps: that came after its base."""
+    if not call.has("merge"):
+        return extent.saves
+    base = workspace.get(call.text("base") or "@")
+    return [one for one in extent.saves if one.sequence <= base.sequence]
+
+
+def _keeping_lines(
+    extent: RewindExtent, saves: Sequence[Checkpoint], call: Call, *, workspace: Restores
+) -> list[str]:
+    """Return how to keep what one saved oneself: by a merge what came last, else by its paths afterwards."""
+    newest = (extent.turns or extent.runs)[0]
+    base = None if saves[-1].sequence <= newest.sequence else workspace.previous(saves[-1].id)
+    if base is not None:
+        words = f"rewind {len(extent.turns or extent.runs)} --merge --base {base.short_id}"
+        return [f"  to keep it: {call.command(words)}"]
+    paths = _own_paths(extent, saves, workspace=workspace)
+    if not paths:
+        return []
+    typed = " ".join(quoted(as_typed(to_text(one), call, workspace)) for one in paths[:_SHOWN])
+    more = f" (and {len(paths) - _SHOWN:,} more paths)" if len(paths) > _SHOWN else ""
+    return [f"  to have it back then{more}: {call.command(f'restore {saves[0].short_id} -- {typed}')}"]
+
+
+def _own_paths(extent: RewindExtent, saves: Sequence[Checkpoint], *, workspace: Restores) -> list[bytes]:
+    """Return the paths that the newest of some saves holds, and that nothing but saves changed."""
+    line = [one for one in workspace.list(brief=True) if one.sequence > extent.target.sequence]
+    own, others = set[bytes](), set[bytes]()
+    mine = {one.id for one in saves}
+    for id, paths in workspace.changed_paths([one for one in line if one.kind != "guard"]).items():
+        (own if id in mine else others).update(paths)
+    gone = {
+        one.path
+        for one in workspace.diff(extent.target.id, saves[0].id, patch=False).files
+        if one.status == "deleted"
+    }
+    return sorted(own - others - gone)
+
+
+def _did(one: Checkpoint) -> str:
+    """Return what a turn or a run was about."""
+    return _command(one) if one.kind == "session-start" else shortened(title(one), _SAID)
 
 
 def _command(start: Checkpoint) -> str:
@@ -173,8 +224,10 @@ def _command(start: Checkpoint) -> str:
     return shortened(title(start).removeprefix("before: "), _SAID)
 
 
-def _found_by(start: Checkpoint) -> str:
-    return f"{start.short_id} (what was changed before: {_command(start)})"
+def _found_by(save: Checkpoint, extent: RewindExtent) -> str:
+    if save in extent.runs or (extent.turns and title(save).startswith("before: ")):
+        return f"{save.short_id} (what was changed before: {_command(save)})"
+    return called(save)
 
 
 def _few(lines: Sequence[str]) -> list[str]:

@@ -187,14 +187,14 @@ def counted(manifest: Manifest) -> str:
     """Return what a checkpoint holds, in words."""
     words = [count(manifest.files, "file"), changes(manifest.changes)]
     if manifest.gaps:
-        words.append(count(len(manifest.gaps), "gap"))
+        words.append(f"{len(manifest.gaps):,} not saved")
     if manifest.ignored:
         words.append(f"{manifest.ignored:,} ignored")
     return ", ".join((*words, milliseconds(manifest.metrics.save_ms)))
 
 
 def _tell_gaps(gaps: tuple[Gap, ...], console: Console) -> None:
-    console.warn(f"{count(len(gaps), 'new gap')}, not in the checkpoint:")
+    console.warn(f"{count(len(gaps), 'path')} newly missing in the checkpoint:")
     for gap in gaps[:_GAPS_SHOWN]:
         amount = "" if gap.size is None else f", {size(gap.size)}"
         console.warn(f"  {printable(to_text(gap.path))} ({gap.reason}{amount})")

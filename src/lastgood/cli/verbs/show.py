@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
     from lastgood.literals import DiffStatus
-    from lastgood.model.checkpoint import Check, Checkpoint, Conversation, GitState
+    from lastgood.model.checkpoint import Check, Checkpoint, Conversation, GitState, Manifest
     from lastgood.model.report import DiffReport, FileDiff, ListedEntry, Unmatched
 
 
@@ -115,7 +115,7 @@ def unmatched_line(one: Unmatched) -> str:
     """Return what to say of a path that was asked for and that neither side holds."""
     shown = printable(to_text(one.path))
     if one.left_out:
-        return f"lastgood: {shown} is left out of checkpoints: ignored, or a gap"
+        return f"lastgood: {shown} is left out of checkpoints: ignored, or not to be saved"
     near = "" if one.near is None else f"; did you mean {printable(to_text(one.near))}?"
     return f"lastgood: neither side has {shown}{near}"
 
@@ -175,7 +175,7 @@ def _facts(checkpoint: Checkpoint) -> list[tuple[str, str]]:
         ("workspace", printable(manifest.workspace)),
         ("holds", f"{count(manifest.files, 'file')}, {size(manifest.size)}"),
         ("changes", changes(manifest.changes)),
-        ("left out", f"{count(manifest.ignored, 'ignored entry')}, {count(len(manifest.gaps), 'gap')}"),
+        ("left out", _left_out(manifest)),
         ("previous", manifest.previous or "-"),
         ("commit", f"{checkpoint.commit}, in the store"),
     ]
@@ -194,8 +194,13 @@ def _facts(checkpoint: Checkpoint) -> list[tuple[str, str]]:
     facts += [("note", f"{printable(key)} = {printable(value)}") for key, value in manifest.metadata.items()]
     if checkpoint.damaged:
         facts.append(("damaged", printable(checkpoint.damaged)))
-    facts += [("gap", f"{printable(to_text(gap.path))} ({gap.reason})") for gap in manifest.gaps]
+    facts += [("missing", f"{printable(to_text(gap.path))} ({gap.reason})") for gap in manifest.gaps]
     return facts
+
+
+def _left_out(manifest: Manifest) -> str:
+    missing = f", {count(len(manifest.gaps), 'path')} missing" if manifest.gaps else ""
+    return count(manifest.ignored, "ignored entry") + missing
 
 
 def _work(checkpoint: Checkpoint) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import ProgressLine
 from lastgood.cli.plans import going_on, owner
 from lastgood.cli.progress import standing
-from lastgood.cli.wording import ago, called, changes, count, pairs, path_text, place, size
+from lastgood.cli.wording import ago, called, changes, count, pairs, path_text, place, size, title
 from lastgood.paths import printable, to_text
 from lastgood.workspace.opened import OpenWorkspace
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from lastgood.model.report import StatusReport
 
 _GAPS_SHOWN = 5
+# Among so many of the newest is looked for what an agent did.
+_LOOKED_AT = 50
 _STATES = {"idle": "green", "active": "cyan", "incomplete": "yellow", "interrupted": "red"}
 _CHANGES = {"added": "green", "deleted": "red"}
 
@@ -35,10 +37,14 @@ def status_verb(call: Call, console: Console) -> int:
 
 def status_without_a_verb(call: Call, console: Console) -> int:
     """Report the status to a person who typed no verb, and what can be typed next."""
-    report = _looked(call, console)
+    with console.open(call, OpenWorkspace, purpose="find") as workspace, ProgressLine(console, "looking"):
+        report = workspace.status()
+        latest = workspace.list(limit=_LOOKED_AT, guards=False, brief=True)
     console.lines(console.facts(_facts(report, call, console)))
     if not call.has("quiet"):
-        _tell_next(report, call, console)
+        worked = "turn" if any(one.kind == "turn" for one in latest) else "run"
+        back = worked == "turn" or any(title(one).startswith("before: ") for one in latest)
+        _tell_next(report, call, console, worked=worked if back else None)
     return 0
 
 
@@ -47,8 +53,8 @@ def _looked(call: Call, console: Console) -> StatusReport:
         return workspace.status()
 
 
-def _tell_next(report: StatusReport, call: Call, console: Console) -> None:
-    """Say what to type next, to a person who typed no verb."""
+def _tell_next(report: StatusReport, call: Call, console: Console, *, worked: str | None) -> None:
+    """Say what to type next, to a person who typed no verb; what an agent ``worked`` by, turns or runs."""
     rows = []
     if report.state == "incomplete":
         rows.append(("recover", "go on with what was interrupted, or take it back"))
@@ -73,6 +79,7 @@ def _tell_next(report: StatusReport, call: Call, console: Console) -> None:
             ("save MESSAGE", "keep everything as it is now"),
             ("restore", "go back: pick a checkpoint from a list"),
             ("restore PATH", "bring one file or folder back"),
+            *([("rewind", f"go back to before an agent's last {worked}s")] if worked else ()),
             ("log PATH", "see at which checkpoints a file changed"),
             ("undo", "take the last restore back"),
         ]
@@ -206,8 +213,8 @@ def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:
 
 def _gaps(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     if not report.gaps:
-        return [("gaps", "none")] if call.has("verbose") else []
-    facts = [("gaps", f"{count(len(report.gaps), 'path')} not in it")]
+        return [("missing", "nothing")] if call.has("verbose") else []
+    facts = [("missing", f"{count(len(report.gaps), 'path')} not in it")]
     facts += [("", f"  {printable(to_text(gap.path))} ({gap.reason})") for gap in report.gaps[:_GAPS_SHOWN]]
     if len(report.gaps) > _GAPS_SHOWN:
         facts.append(("", f"  and {len(report.gaps) - _GAPS_SHOWN:,} more: {call.command('show @')}"))

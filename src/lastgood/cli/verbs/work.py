@@ -109,7 +109,7 @@ def tell_lacks(saved: SaveReport, console: Console) -> None:
         console.warn(printable(note.message))
     if saved.new_gaps:
         shown = saved.checkpoint.short_id
-        console.warn(f"it has gaps that the one before it had not: lastgood show {shown}")
+        console.warn(f"it lacks paths that the one before it did not lack: lastgood show {shown}")
 
 
 # --- session: start, end, list, show or renew the runs of a workspace (rule P1) ---
