@@ -136,6 +136,32 @@ def test_an_older_catalogue_is_brought_up_with_a_copy_kept(
     kept.close()
 
 
+def test_what_an_older_program_added_after_a_failed_upgrade_is_in_the_kept_copy(
+    path: str, clock: FakeClock, catalogue: SqliteCatalogue, save: Save
+) -> None:
+    """The copy that an upgrade left which came no further is not the state that is brought up later."""
+
+    def fail(connection: sqlite3.Connection) -> None:
+        connection.execute("ALTER TABLE nonsense ADD COLUMN colour TEXT")
+
+    def grow(connection: sqlite3.Connection) -> None:
+        connection.execute("ALTER TABLE workspace ADD COLUMN colour TEXT")
+
+    save(1)
+    newer = CURRENT.replace(version=CURRENT.version + 1, migrations=(*CURRENT.migrations, fail))
+    with pytest.raises(Damaged):
+        SqliteCatalogue.open(path, clock=clock, schema=newer)
+    added = save(2)  # by the older program, which was open all the while
+    SqliteCatalogue.open(
+        path, clock=clock, schema=newer.replace(migrations=(*CURRENT.migrations, grow))
+    ).close()
+    with pytest.raises(Unsupported):
+        save(3)
+    kept = SqliteCatalogue.open(f"{path}.version-{CURRENT.version}", clock=clock)
+    assert kept.get(added.id) == added
+    kept.close()
+
+
 def test_a_migration_that_fails_changes_nothing(path: str, clock: FakeClock) -> None:
     SqliteCatalogue.open(path, clock=clock).close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -148,3 +149,12 @@ def test_a_status_tells_what_never_changes_only_when_asked(kept: Command) -> Non
     assert [line.split() for line in weak.splitlines() if line.startswith("durability")] == [
         ["durability", "fast"]
     ]
+
+
+def test_a_file_that_a_merge_put_beside_another_is_told_from_the_projects(kept: Command) -> None:
+    """T17."""
+    path = kept.project / "a.txt"
+    path.write_text("mine\n", encoding="utf-8")
+    kept("restore", "one", "--merge", "--yes", "--", "a.txt", expect=3)
+    told = kept("status").out
+    assert re.search(r"added    a\.txt\.lastgood-ckpt_\w{8}  \(left by a merge: take it or delete it\)", told)

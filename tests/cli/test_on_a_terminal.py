@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import sys
@@ -419,3 +420,13 @@ def test_lastgood_alone_proposes_a_rewind_where_an_agent_was_at_work(kept: Comma
     assert any(line.startswith("  lastgood rewind ") and "last runs" in line for line in seen(kept))
     kept("save", "a turn", "--kind", "turn")
     assert any(line.startswith("  lastgood rewind ") and "last turns" in line for line in seen(kept))
+
+
+def test_a_list_on_80_columns_tells_iteration_and_step_of_a_position(kept: Command) -> None:
+    """Of a long phase less is shown, rather than where in it the work stood."""
+    kept("progress", "set", "--phase", "Construction", "--iteration", "3", "--step", "12/15")
+    kept("save", "--name", "iteration-3-complete")
+    lines = seen(kept, "list")
+    assert max(map(width, lines)) <= 80
+    row = next(line for line in lines if "iteration-3-complete" in line)
+    assert re.search(r" Constr\w*…? / iter 3, step 12", row)

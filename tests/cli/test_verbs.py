@@ -706,7 +706,7 @@ def test_an_example_that_fills_the_line_has_what_it_does_below(lastgood: Command
 def test_the_help_of_restore_says_what_becomes_of_files_made_since(lastgood: Command) -> None:
     """T4."""
     said = " ".join(lastgood("help", "restore").out.split())
-    assert "Files that were made since are deleted, once that holds them" in said
+    assert "Files that were made since are deleted, once that save holds them" in said
 
 
 # What a person sees on a terminal while a verb takes longer than half a second.

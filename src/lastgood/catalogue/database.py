@@ -884,7 +884,9 @@ def upgrade(connection: sqlite3.Connection, schema: Schema, *, path: str) -> Non
     """Bring an older database to a schema, after writing a copy of it beside it; one at a time."""
     with FolderTurn(os.path.dirname(path), what=f"the catalogue {printable(path)}, which is brought up,"):
         found = version(connection)
-        if found < schema.version and not os.path.exists(kept_copy(path, found)):
+        if (
+            found < schema.version
+        ):  # one that an upgrade left which came no further may lack what was added since
             copy_into(connection, kept_copy(path, found))
         migrate(connection, schema)
 

@@ -278,6 +278,7 @@ def _typed() -> tuple[str, ...]:
 
 _GAP = "  "
 _LEAST, _MOST = 12, 72
+_SHORTEST = 4
 _NOTHING = frozenset({"-", "0", ""})
 
 
@@ -289,13 +290,15 @@ def table(
     optional: Sequence[int] = (),
     expendable: Sequence[int] = (),
     room: int = _LEAST,
+    whole: Sequence[int] = (),
     paint: Callable[[int, int, str], str] | None = None,
 ) -> list[str]:
     """Return rows as aligned lines that keep within ``limit`` columns, those of a terminal.
 
     Without the ``optional`` columns in which nothing is said, nor, as far as need be, the ``expendable`` ones
     that leave the last of those which give way less than some ``room``; then the ``flexible`` ones give way,
-    the first of them first. Where there is no limit, nothing is cut, and a long cell of a flexible column
+    the first of them first. Those to be ``whole`` give way only where nothing else is left to go, and then
+    before a slash. Where there is no limit, nothing is cut, and a long cell of a flexible column
     moves the rest of its row alone. ``paint`` is given a row's number, a column's and the filled up cell.
     """
     if not rows:
@@ -310,6 +313,7 @@ def table(
     if limit is not None:
         for column in expendable:
             keep = {one: room if one == flexible[-1] else _LEAST for one in flexible}
+            keep |= {one: _MOST for one in whole if one != column}
             least = [min(keep.get(one, widths[one]), widths[one]) for one in shown]
             if _whole(least) > limit and column in shown:
                 shown.remove(column)
@@ -319,13 +323,27 @@ def table(
                 widths[column] = max(min(least_wide, widths[column]), widths[column] - over)
     lines = []
     for number, row in enumerate(rows):
-        said = row if limit is None else [shortened(*one) for one in zip(row, widths, strict=True)]
+        said = list(row)
+        if limit is not None:
+            said = [
+                (_before_slash if column in whole else shortened)(cell, widths[column])
+                for column, cell in enumerate(row)
+            ]
         cells = [padded(said[column], widths[column]) for column in shown]
         cells[-1] = cells[-1].rstrip()
         if paint is not None:
             cells = [paint(number, column, cell) for column, cell in zip(shown, cells, strict=True)]
         lines.append(_GAP.join(cells).rstrip())
     return lines
+
+
+def _before_slash(text: str, limit: int) -> str:
+    """Return a text cut to a number of columns, before its slash where there is room for what follows it."""
+    head, slash, tail = text.partition(" / ")
+    room = limit - width(tail) - len(slash)
+    if not slash or width(text) <= limit or room < _SHORTEST:
+        return shortened(text, limit)
+    return shortened(head, room) + slash + tail
 
 
 def _whole(widths: Sequence[int]) -> int:

@@ -425,7 +425,7 @@ class _Proof:
         if not files and not beside:
             return None
         # What is below a directory that cannot be read is not known: its path stands for all of it.
-        words = [f"{len(files)} path(s)"] if files else []
+        words = ["1 path" if len(files) == 1 else f"{len(files)} paths"] if files else []
         if b"" in files:
             words = ["all of its files"]
         words += [to_text(name) for name in beside]

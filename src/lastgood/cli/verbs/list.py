@@ -143,6 +143,7 @@ def lines(
         optional=_OPTIONAL,
         expendable=_EXPENDABLE,
         room=NAME_ROOM,
+        whole=(_PLACE,),
         paint=paint if console.colour else None,
     )
 

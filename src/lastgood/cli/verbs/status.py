@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
     from lastgood.model.checkpoint import Checkpoint, GitState
-    from lastgood.model.report import StatusReport
+    from lastgood.model.report import ChangedPath, StatusReport
 
 _GAPS_SHOWN = 5
 # Among so many of the newest is looked for what an agent did.
@@ -190,12 +190,19 @@ def _drift(report: StatusReport, call: Call, console: Console) -> list[tuple[str
     facts = [("since then", changes(report.drift))]
     for one in report.changed:
         status = console.styled(f"{one.status:8}", _CHANGES.get(one.status, "yellow"))
-        facts.append(("", f"  {status} {path_text(one.path)}"))
+        left = "  (left by a merge: take it or delete it)" if _is_of_merge(one) else ""
+        facts.append(("", f"  {status} {path_text(one.path)}{left}"))
     drift = report.drift
     more = drift.added + drift.modified + drift.deleted - len(report.changed)
     if more:
         facts.append(("", f"  and {more:,} more: {call.command('diff --stat')}"))
     return facts
+
+
+def _is_of_merge(change: ChangedPath) -> bool:
+    """Tell whether a file was put beside another by a merge in which both had changed (rule T17)."""
+    name, put, ref = change.path.rpartition(b".lastgood-ckpt_")
+    return bool(name and put) and change.status == "added" and ref.partition(b"-")[0].isalnum()
 
 
 def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:

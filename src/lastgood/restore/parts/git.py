@@ -96,10 +96,18 @@ def _remarks(part: Part, head: str, *, wanted: GitPosition, conflicts: int) -> l
     if begun is not None:
         remarks.append(f"the {begun} that was under way then is not begun again")
     if conflicts:
-        remarks.append(f"{conflicts} path(s) are in conflict again, as they were")
+        remarks.append(
+            "1 path is in conflict again, as it was"
+            if conflicts == 1
+            else f"{conflicts} paths are in conflict again, as they were"
+        )
     lost = part.before.get("conflicts")
     if isinstance(lost, list) and lost:
-        remarks.append(f"{len(lost)} path(s) that were in conflict until now are not any more")
+        remarks.append(
+            "1 path that was in conflict until now is not any more"
+            if len(lost) == 1
+            else f"{len(lost)} paths that were in conflict until now are not any more"
+        )
     return remarks
 
 

@@ -246,8 +246,9 @@ def _attempt_report(
     context.events.notice(
         f"could not be taken back: {failed[0].reason}", task=task.id, paths=tuple(one.path for one in failed)
     )
+    paths = "1 path" if len(failed) == 1 else f"{len(failed)} paths"
     return (
-        f"{len(failed)} path(s) of task {task.id} could not be taken back: {failed[0].reason}"
+        f"{paths} of task {task.id} could not be taken back: {failed[0].reason}"
         f" (what the attempt left is in {short(left.id)})"
     )
 
