@@ -323,18 +323,19 @@ def table(
                 widths[column] = max(min(least_wide, widths[column]), widths[column] - over)
     lines = []
     for number, row in enumerate(rows):
-        said = list(row)
-        if limit is not None:
-            said = [
-                (_before_slash if column in whole else shortened)(cell, widths[column])
-                for column, cell in enumerate(row)
-            ]
+        said = row if limit is None else _cut(row, widths, whole=whole)
         cells = [padded(said[column], widths[column]) for column in shown]
         cells[-1] = cells[-1].rstrip()
         if paint is not None:
             cells = [paint(number, column, cell) for column, cell in zip(shown, cells, strict=True)]
         lines.append(_GAP.join(cells).rstrip())
     return lines
+
+
+def _cut(row: Sequence[str], widths: Sequence[int], *, whole: Sequence[int]) -> list[str]:
+    """Return a row's cells cut to the widths of their columns."""
+    ways = [_before_slash if column in whole else shortened for column in range(len(row))]
+    return [way(cell, columns) for way, cell, columns in zip(ways, row, widths, strict=True)]
 
 
 def _before_slash(text: str, limit: int) -> str:
