@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -48,6 +49,21 @@ def test_a_rewind_goes_by_turns_whatever_was_kept_within_them(agent: Agent) -> N
     agent.lastgood("undo")
     agent.lastgood("rewind", "2", "--yes")
     assert (agent.project / "file").read_text() == "as it was"
+
+
+def test_a_rewind_says_how_to_keep_what_a_person_changed_between_turns(agent: Agent) -> None:
+    """T15, T17."""
+    agent.quietly("SessionStart")
+    agent.turn("write it", "one")
+    (agent.project / "mine").write_text("mine")
+    agent.turn("tidy up", "two")
+    said = agent.lastgood("rewind", "2", "--dry-run").err
+    assert re.search(r"last 2 turns:\n  tidy up, .*\n  write it, ", said)
+    assert "(what was changed before: tidy up)" in said
+    words = next(line for line in said.splitlines() if "alone: lastgood " in line).partition(": lastgood ")[2]
+    agent.lastgood(*words.split(), "--yes")
+    assert (agent.project / "file").read_text() == "as it was"
+    assert (agent.project / "mine").read_text() == "mine"
 
 
 def test_a_command_that_takes_nothing_away_makes_no_checkpoint(agent: Agent) -> None:

@@ -185,12 +185,18 @@ def _going_saves(extent: RewindExtent, call: Call, *, workspace: Restores) -> Se
 def _keeping_lines(
     extent: RewindExtent, saves: Sequence[Checkpoint], call: Call, *, workspace: Restores
 ) -> list[str]:
-    """Return how to keep what one saved oneself: by a merge what came last, else by its paths afterwards."""
+    """Return how to keep what one saved oneself: by a merge what came last, else by whose changes are.
+
+    Where that is not known, as of a run's, its paths are named, to be had back afterwards.
+    """
     newest = (extent.turns or extent.runs)[0]
     base = None if saves[-1].sequence <= newest.sequence else workspace.previous(saves[-1].id)
     if base is not None:
         words = f"rewind {len(extent.turns or extent.runs)} --merge --base {base.short_id}"
         return [f"  to keep it: {call.command(words)}"]
+    if extent.turns and all(one.manifest.actor.type == "person" for one in saves):
+        words = f"restore {extent.target.short_id} --only-agent"
+        return [f"  to keep it, and take back what the agent changed alone: {call.command(words)}"]
     paths = _own_paths(extent, saves, workspace=workspace)
     if not paths:
         return []
