@@ -97,6 +97,23 @@ def test_a_path_in_a_project_that_is_gone_names_the_project(kept: Command) -> No
         assert f"lastgood -C {kept.project} restore @" in refused.err
 
 
+def test_a_project_that_is_gone_can_be_named_on_a_terminal_from_the_folder_above(kept: Command) -> None:
+    """T12a: what it means is shown before anything is done."""
+    shutil.rmtree(kept.project)
+    with Terminal(
+        [sys.executable, COMMAND, "restore", kept.project.name],
+        cwd=kept.project.parent,
+        environment=kept.environment | {"TERM": "xterm-256color"},
+        columns=80,
+        rows=24,
+    ) as terminal:
+        terminal.until("Go ahead?")
+        assert any("will be made again" in line for line in terminal.everything)
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    assert (kept.project / "a.txt").exists()
+
+
 def test_lastgood_alone_where_a_project_is_gone_proposes_to_make_it_again(kept: Command) -> None:
     """T12a."""
     shutil.rmtree(kept.project)

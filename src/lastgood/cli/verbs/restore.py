@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from lastgood.cli import opening
@@ -10,9 +11,9 @@ from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.plans import part_lines, remarks, report_counts, told_parts
 from lastgood.cli.references import are_alike, as_meant, looked_up, refuse_paths_alone
 from lastgood.cli.restoring import agreed, check_options, plan_of, restore, telling_what_is_left
-from lastgood.cli.typed_paths import as_typed
+from lastgood.cli.typed_paths import as_typed, current
 from lastgood.cli.wording import ago, called, count, moment, shortened, table, title
-from lastgood.errors import NotFound, Usage
+from lastgood.errors import LastgoodError, NotFound, Usage
 from lastgood.ids import short
 from lastgood.paths import to_text
 from lastgood.workspace.restore import Restores
@@ -38,6 +39,28 @@ _SAID = 48
 
 
 def restore_verb(call: Call, console: Console) -> int:
+    """Restore; a person may name a project that is gone, from the folder above it."""
+    try:
+        return _restore(call, console)
+    except LastgoodError as error:
+        gone = _gone_project(call, console, error)
+        if gone is None:
+            raise
+    return _restore(gone, console)
+
+
+def _gone_project(call: Call, console: Console, error: LastgoodError) -> Call | None:
+    """Return a call for the workspace below here that a refused word names, None if there is none."""
+    word, above = call.argument(0), current()
+    if word is None or not above or not console.can_ask or call.has("yes") or call.has("directory"):
+        return None
+    place = os.path.normpath(os.path.join(above, word))
+    if f"-C {quoted(place)} restore @" not in error.hint:
+        return None
+    return call.replace(arguments=("@", *call.arguments[1:]), options={**call.options, "directory": (place,)})
+
+
+def _restore(call: Call, console: Console) -> int:
     """Restore; without a REF a person picks one."""
     ref = call.argument(0)
     if call.has("only-agent"):
