@@ -66,6 +66,22 @@ def test_enter_shows_what_would_happen_and_a_yes_does_it(three: Command) -> None
     assert text_of(three) == "3\n"
 
 
+def test_the_row_under_the_cursor_has_its_changed_files_named(three: Command) -> None:
+    """S20: what each turn changed; of what was there first nobody lists everything."""
+    (three.project / "b.txt").write_text("new")
+    three("save", "the fourth")
+    with shown(three, "rewind") as terminal:
+        terminal.until(HELP)
+        terminal.type(UP)
+        terminal.until("1 of 4: a.txt, b.txt")
+        terminal.type(DOWN + DOWN)
+        terminal.until("3 of 4: a.txt")
+        terminal.type(DOWN)
+        terminal.until("4 of 4")
+        assert "a.txt" not in terminal.shown[-2]
+        terminal.type(ESCAPE)
+
+
 def test_arrows_move(three: Command) -> None:
     with shown(three, "restore") as terminal:
         terminal.until("> ")

@@ -15,7 +15,7 @@ from codecs import getincrementaldecoder
 
 from lastgood.cli.folding import folded
 from lastgood.cli.searching import few_paths, paths_with, says
-from lastgood.cli.wording import brief_moment, count, padded, shortened, title
+from lastgood.cli.wording import brief_moment, count, padded, path_text, shortened, title
 from lastgood.cli.wording import width as columns_of
 from lastgood.paths import printable
 
@@ -42,6 +42,8 @@ _ESCAPE_WAIT = 0.05
 # How often is looked whether the window has another size, in seconds.
 _SIZE_WAIT = 0.2
 _MADE, _CHANGES, _NARROW = 12, 16, 60
+# So many paths are named of a row, if not more than so many changed there.
+_NAMED, _MANY = 20, 1000
 # The longest that fits is shown; Tab changes what typing filters by.
 _HELP = (
     "arrows move, typing filters (Tab: by {}), Enter shows what would happen, Esc leaves",
@@ -123,7 +125,8 @@ class Picking:
         self._folded = 0
         self._cursor = 0
         self._top = 0
-        # What changed where, once somebody wants to filter by that.
+        # What changed where the cursor has been; and everywhere, once somebody wants to filter by that.
+        self._looked_up: dict[str, Sequence[bytes]] = {}
         self._paths: Mapping[str, Sequence[bytes]] | None = None
         self._by_file = False
         self.typed: str = ""
@@ -201,7 +204,18 @@ class Picking:
             return ""
         more = "" if self._is_all else "+"
         also = f" ({self._folded:,} with the same files are left out)" if self._folded else ""
-        return f"{self._cursor + 1:,} of {len(self._fitting):,}{more}{also}"
+        there = self._there(self._fitting[self._cursor])
+        named = ": " + ", ".join(path_text(one) for one in there[:_NAMED]) if there else ""
+        return f"{self._cursor + 1:,} of {len(self._fitting):,}{more}{also}{named}"
+
+    def _there(self, checkpoint: Checkpoint) -> Sequence[bytes]:
+        """Return which paths changed at the checkpoint under the cursor; looked up as it gets there."""
+        changes = checkpoint.manifest.changes
+        if checkpoint.previous is None or changes.added + changes.modified + changes.deleted > _MANY:
+            return ()
+        if checkpoint.id not in self._looked_up:
+            self._looked_up.update(self._changed((checkpoint,)))
+        return self._looked_up.get(checkpoint.id, ())
 
     @property
     def _is_all(self) -> bool:
