@@ -90,6 +90,10 @@ if TYPE_CHECKING:
         Step,
     )
     from lastgood.model.report import (
+        Blamed,
+        BlamedFile,
+        BlamedLines,
+        BlameReport,
         ChangedPath,
         DamagedCheckpoint,
         DeleteReport,
@@ -165,6 +169,10 @@ __all__ = [
     "AsyncSession",
     "AsyncWorkspace",
     "AutoSettings",
+    "BlameReport",
+    "Blamed",
+    "BlamedFile",
+    "BlamedLines",
     "Bucket",
     "Busy",
     "CaptureSettings",
@@ -305,6 +313,7 @@ _PLACES = {
     "lastgood.model.exchange": "ExportReport ImportReport Origin Withheld",
     "lastgood.model.operation": "Event Merged Operation Outcome Part PartOutcome RestorePlan Step",
     "lastgood.model.report": (
+        "BlameReport Blamed BlamedFile BlamedLines "
         "ChangedPath DamagedCheckpoint DeleteReport DiffReport FileDiff Finding HeadMoved "
         "ListedEntry LogReport NotHeld PathChange ProgressReport PurgePlan PurgeReport "
         "PurgedCheckpoint RestoreReport RewindExtent SessionEnded SessionStarted StatusReport StoreSize "

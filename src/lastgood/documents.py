@@ -213,13 +213,22 @@ def _shown(annotation: str) -> Callable[[Any], object] | None:
     annotation = annotation.removesuffix(" | None")
     if annotation in _BY_ANNOTATION:
         return _BY_ANNOTATION[annotation]
-    many = annotation.removeprefix("tuple[").removeprefix("Sequence[")
-    if many != annotation:
-        show = _shown(many.removesuffix("]").removesuffix(", ..."))
+    item = item_of(annotation)
+    if item is not None:
+        show = _shown(item)
         return lambda items: _each(items, show)
     if annotation.startswith("Mapping["):
         return lambda items: {key: _any(one) for key, one in items.items()}
     return _any if annotation[0].isupper() or annotation == "object" else None
+
+
+def item_of(annotation: str) -> str | None:
+    """Return what a list is of, all of one kind; None of what is no list."""
+    within = annotation.removeprefix("tuple[").removeprefix("Sequence[")
+    if within == annotation:
+        return None
+    item = within.removesuffix("]").removesuffix(", ...")
+    return item if "[" in item else item.partition(", ")[0]  # of a pair, what each of it is
 
 
 def _each(items: Iterable[object], show: Show | None) -> list[object] | None:

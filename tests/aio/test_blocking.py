@@ -119,6 +119,7 @@ def verbs_of(workspace: AsyncWorkspace, *, project: Path, export: Path) -> Calls
         "entries": lambda: workspace.entries("good"),
         "read": lambda: workspace.read("good", "a.txt"),
         "log": lambda: workspace.log("a.txt"),
+        "blame": lambda: workspace.blame("a.txt"),
         "changed_paths": changed_paths,
         "conversation": lambda: workspace.conversation("good"),
         "transcript": lambda: workspace.transcript("good"),

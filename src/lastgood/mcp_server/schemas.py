@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from lastgood import literals
-from lastgood.documents import annotation_of, said_of
+from lastgood.documents import annotation_of, item_of, said_of
 from lastgood.mcp_server.signatures import PATH_SCHEMA
 from lastgood.type_hints import supply
 from lastgood.value import Value
@@ -98,12 +98,10 @@ class _Schemas:
             return _or_null(self.of(_bare(annotation)))
         if annotation in _OF_PLAIN:
             return _OF_PLAIN[annotation]
-        many = annotation.removeprefix("tuple[").removeprefix("Sequence[")
-        if many != annotation:
-            items = {"type": "array", "items": self.of(many.removesuffix("]").removesuffix(", ..."))}
-            return (
-                _or_null(items) if annotation[0] == "S" else items
-            )  # of what is read late, damage shows late
+        item = item_of(annotation)
+        if item is not None:
+            many = {"type": "array", "items": self.of(item)}
+            return _or_null(many) if annotation[0] == "S" else many  # of what is read late, damage shows late
         words = _words(annotation)
         if words:
             return {"enum": words}
