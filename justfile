@@ -33,3 +33,8 @@ house *arguments:
 # Compare what two checkouts say over generated histories: `just compare OLD NEW --histories 100`.
 compare *arguments:
     scripts/compare {{arguments}}
+
+# Drive the real agents with our hooks in them, and measure what these add: `just hosts codex`.
+hosts *arguments:
+    scripts/setup
+    .venv/bin/python scripts/hosts {{arguments}}
