@@ -13,6 +13,7 @@ from hooks.conftest import Agent, payload
 from lastgood.hooks.claude_code import event_of
 from lastgood.hooks.event import HookEvent
 from lastgood.hooks.respond import Reply, respond
+from lastgood.hooks.table import informed
 from lastgood.model.checkpoint import Actor
 from lastgood.settings import TRIGGERS, AutoSettings, Settings
 from lastgood.workspace import Workspace
@@ -245,6 +246,26 @@ def test_of_calls_that_ran_beside_each_other_none_is_named() -> None:
     assert of(read) is None
     assert of("odd", None, 3) is None
     assert event_of(sent | {"tool_calls": "odd"}, {}, caller=1) is None
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("claude-code", "UserPromptSubmit"),
+        ("codex", "UserPromptSubmit"),
+        ("gemini-cli", "BeforeAgent"),
+        ("cline", None),
+    ],
+)
+def test_each_host_is_told_at_its_own_event(host: str, said: str | None) -> None:
+    """P9."""
+    event = HookEvent(host=host, kind="prompt", session="x", folder="/")
+
+    found = informed(event, "a text")
+
+    own = {"hookEventName": said, "additionalContext": "a text"}
+    assert found == (None if said is None else {"hookSpecificOutput": own})
+    assert informed(event.replace(kind="turn-end"), "a text") is None
 
 
 def test_what_was_taken_back_is_told_in_the_hosts_own_way(agent: Agent) -> None:

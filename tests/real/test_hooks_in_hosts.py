@@ -94,6 +94,20 @@ def resumed(host: Host) -> str:
     return host.session_of(found)
 
 
+def test_an_agent_is_told_what_was_taken_back_under_it(
+    name: str, host: Host, model: ScriptedModel, lastgood: Command
+) -> None:
+    """P9: where its host takes that."""
+    host.say("first prompt")
+    session = resumed(host, set())
+    lastgood("rewind", "1", "--only", "files", "--yes")
+    assert not (lastgood.project / "notes.txt").exists()
+    model.asked.clear()
+    host.say("go on", resume=session)
+    told = any("changed under you: notes.txt" in one for one in model.asked)
+    assert told == (name in {"gemini-cli", "codex"})
+
+
 def test_turns_are_kept_under_their_prompts_and_rewound(
     host: Host, model: ScriptedModel, lastgood: Command
 ) -> None:

@@ -42,8 +42,6 @@ _CHANGING = "Bash|PowerShell|Write|Edit|MultiEdit|NotebookEdit|mcp__.*"
 _CHANGES = re.compile(_CHANGING)
 _MATCHERS_WITH_TOOLS = {"PreToolUse": _CHANGING}
 _ALONE, _BATCH = frozenset({"PostToolUse", "PostToolUseFailure"}), "PostToolBatch"
-# To these it takes something for its agent.
-_INFORMED = {"session-start": "SessionStart", "prompt": "UserPromptSubmit"}
 # What says why an event happens, by the first of these fields that it has.
 _REASONS = ("prompt", "source", "trigger", "reason", "error")
 _SECONDS = 60
@@ -92,14 +90,6 @@ def _changing(calls: object) -> list[dict[str, object]]:
     """Return the calls of tools that may change files."""
     found = [one for one in calls if isinstance(one, dict)] if isinstance(calls, list) else []
     return [one for one in found if _CHANGES.fullmatch(str(one.get("tool_name")))]
-
-
-def informed(event: HookEvent, text: str) -> dict[str, object] | None:
-    """Return the reply that tells the agent something; None where it takes nothing then."""
-    name = _INFORMED.get(event.kind)
-    if name is None:
-        return None
-    return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
 
 
 def told(message: str) -> dict[str, object]:

@@ -10,6 +10,14 @@ if TYPE_CHECKING:
     from lastgood.hooks.host import Host
 
 
+# What the hosts call the events at which they take something for their agent.
+_INFORMED: dict[str, dict[str, str]] = {
+    "claude-code": {"session-start": "SessionStart", "prompt": "UserPromptSubmit"},
+    "codex": {"session-start": "SessionStart", "prompt": "UserPromptSubmit"},
+    "gemini-cli": {"session-start": "SessionStart", "prompt": "BeforeAgent"},
+}
+
+
 def host_named(name: str) -> Host:
     """Return a host by its name: no other one's module is loaded."""
     found: Host = __import__(f"lastgood.hooks.{name.replace('-', '_')}", fromlist=("NAME",))
@@ -27,6 +35,7 @@ def host_of(payload: Mapping[str, object]) -> Host | None:
 
 def informed(event: HookEvent, text: str) -> Mapping[str, object] | None:
     """Return the reply that tells an agent something at an event; None where its host takes nothing then."""
-    from lastgood.hooks import claude_code
-
-    return claude_code.informed(event, text) if event.host == claude_code.NAME else None
+    name = _INFORMED.get(event.host, {}).get(event.kind)
+    return (
+        None if name is None else {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+    )
