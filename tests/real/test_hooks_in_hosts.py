@@ -99,7 +99,7 @@ def test_an_agent_is_told_what_was_taken_back_under_it(
 ) -> None:
     """P9: where its host takes that."""
     host.say("first prompt")
-    session = resumed(host, set())
+    session = resumed(host)
     lastgood("rewind", "1", "--only", "files", "--yes")
     assert not (lastgood.project / "notes.txt").exists()
     model.asked.clear()
