@@ -132,6 +132,7 @@ def nobody_uses_the_real_home(
         if name.startswith(("LASTGOOD_", "XDG_", "GIT_")) and name != "LASTGOOD_TEST_CACHE":
             monkeypatch.delenv(name)
     monkeypatch.setenv("LASTGOOD_MAINTENANCE", "off")
+    monkeypatch.setenv("LASTGOOD_WATCH_ON_DEMAND", "never")
     # The command of this checkout is what a shell finds by its name, so that hints say it by that.
     monkeypatch.setenv(
         "PATH", os.pathsep.join((str(Path(__file__).parent.parent), os.environ.get("PATH", os.defpath)))

@@ -86,6 +86,9 @@ class Locks(Protocol):
     def is_served(self) -> bool:
         """Tell whether a process carries out what commands ask for."""
 
+    def server(self) -> int | None:
+        """Return that process; None where nobody sees it."""
+
     def maintenance(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
         """Let one process at a time consolidate, back up and tag."""
 

@@ -103,6 +103,7 @@ EffectState = Literal["running", "done", "failed", "unknown"]
 
 # --- Of settings ---
 
+OnDemand = Literal["hooks", "always", "never"]
 Durability = Literal["full", "fast"]
 Scope = Literal["files", "conversation", "progress", "git"]
 

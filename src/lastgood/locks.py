@@ -83,6 +83,12 @@ class FlockLocks:
         """Tell whether a process carries out what commands ask for."""
         return _is_held(self._file(b"resident.lock"))
 
+    def server(self) -> int | None:
+        """Return the process that carries out what commands ask for; None where nobody sees it."""
+        from lastgood.lock_owner import holders  # lazily: only who asks for it pays
+
+        return next(holders(self._file(b"resident.lock"), alone=True), None)
+
     def maintenance(self, *, wait: float) -> ExclusiveLock:
         """Let one process at a time consolidate, back up and tag."""
         return self._alone(self._file(b"maintenance.lock"), what="maintenance", wait=wait)

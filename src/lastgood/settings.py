@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lastgood.literals import Durability, Scope
+    from lastgood.literals import Durability, OnDemand, Scope
 
 
 MEBIBYTE = 1 << 20
@@ -120,6 +120,20 @@ class AutoSettings(Value):
         return self.enabled and trigger in self.on
 
 
+class WatchSettings(Value):
+    """Whether a process that watches is started by those who have use for it, and when it leaves.
+
+    ``idle`` is how long nobody must have asked it for anything, and nothing must have changed, in seconds.
+    """
+
+    on_demand: OnDemand = "hooks"
+    idle: float = 10_800.0
+
+    def wants(self, verb: str) -> bool:
+        """Tell whether a verb starts it."""
+        return self.on_demand == "always" or (self.on_demand == "hooks" and verb == "hook")
+
+
 class Settings(Value):
     """Everything that configuration decides.
 
@@ -130,6 +144,7 @@ class Settings(Value):
     capture: CaptureSettings = CaptureSettings()
     limits: LimitSettings = LimitSettings()
     auto: AutoSettings = AutoSettings()
+    watch: WatchSettings = WatchSettings()
     retention: Mapping[str, Rungs] = {}
     durability: Durability = "full"
     session_expires_after: float = 86_400.0

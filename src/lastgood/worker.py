@@ -29,11 +29,11 @@ def is_sound(most_bytes: int) -> bool:
     """Tell whether forking is sound and cheap: Linux, one thread, two processors, not too much memory."""
     if sys.platform != "linux" or _count() or len(os.sched_getaffinity(0)) < 2:
         return False
-    return _resident_bytes() < most_bytes
+    return resident_bytes() < most_bytes
 
 
-def _resident_bytes() -> int:
-    """Return how much memory forking has to account for; proc(5)."""
+def resident_bytes() -> int:
+    """Return how much memory this process has, which forking has to account for; proc(5)."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -252,7 +252,7 @@ def test_another_folder_in_the_place_of_the_one_above_is_looked_at_whole(twins: 
 
 
 def test_without_room_for_watches_everything_is_looked_at(twins: Twins) -> None:
-    twins.watch._most = 2
+    twins.watch._most = lambda: 2
     for name in ("a", "b", "c"):
         (twins.root / name).mkdir()
         (twins.root / name / "file").write_text("first")
@@ -301,7 +301,7 @@ def test_a_file_that_is_given_a_second_name_once_more_is_looked_at_again(twins: 
 
 
 def test_a_name_made_where_there_is_no_watch_is_noticed(twins: Twins) -> None:
-    twins.watch._most = 2
+    twins.watch._most = lambda: 2
     (twins.root / "a").mkdir()
     (twins.root / "a" / "file").write_text("first")
     _settle(twins)

@@ -15,7 +15,7 @@ import lastgood
 from lastgood.retention import maintain
 from lastgood.settings import PACKS_DUE, LimitSettings, Settings
 from lastgood.testing.clock import FakeClock
-from lastgood.workspace import AutoMaintenance, Workspace, maintenance
+from lastgood.workspace import AutoMaintenance, Workspace, detached, maintenance
 from tools.harm import flip, packs_of
 from tools.living import until_tidied
 from tools.unlocked import writers
@@ -319,7 +319,7 @@ def test_the_turn_of_maintenance_ends_with_its_process(
     project: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S16: nothing is left to be cleared away after a kill."""
-    monkeypatch.setattr(maintenance, "REST", 0.0)
+    monkeypatch.setattr(detached, "REST", 0.0)
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         workspace.save("one", allow_empty=True)
         first = not_none(maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings()))
@@ -335,7 +335,7 @@ def test_maintenance_that_was_just_started_rests_before_the_next(
     project: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that cannot be tidied (there may be no git) is not tried after every save."""
-    monkeypatch.setattr(maintenance, "REST", 3600.0)
+    monkeypatch.setattr(detached, "REST", 3600.0)
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         workspace.save("one", allow_empty=True)
         first = not_none(maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings()))

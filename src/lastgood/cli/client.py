@@ -14,12 +14,13 @@ from lastgood.resident import (
     BROKEN,
     DECLINED,
     DONE,
+    LARGEST,
     LENGTH_BYTES,
     SIZE_BYTES,
     SOCKET,
     STREAM_BYTES,
-    framed,
     greeting,
+    question,
     received,
 )
 
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import NoReturn
 
-VERBS = frozenset({"save", "create", "status"})
+VERBS = frozenset({"save", "create", "status", "watch"})
+# The verb of agents' hosts, who say it first, and send on standard input what happens.
+HOOK = "hook"
 INTERRUPTED = 130
 # Who is busy does not greet: the command is as quick by itself.
 _GREETING_SECONDS = 0.05
@@ -39,12 +42,16 @@ _LOOK_SECONDS = 0.5
 _INTERRUPTED_SECONDS = 5.0
 _LONGEST_NAME = 100
 _ID_BYTES = 8
-# Variables that count: those of these names, and all that begin so.
+_READ_BYTES = 1 << 16
+# Variables that count: those of these names, and all that begin so; for a hook all, as each host has its own.
 _NAMES = frozenset({b"HOME", b"PATH", b"TZ", b"TMPDIR", b"TERM", b"NO_COLOR", b"PWD"})
 # By what is behind the agents' ones is known who saves.
 _BEGINNINGS = (
     b"LASTGOOD_",
     b"XDG_",
+    b"CLAUDE_CONFIG_DIR=",
+    b"CODEX_HOME=",
+    b"GEMINI_CLI_HOME=",
     b"CLAUDECODE=",
     b"CLINE_ACTIVE=",
     b"CODEX_SANDBOX",
@@ -55,63 +62,108 @@ _BEGINNINGS = (
 
 
 class Broken(Exception):
-    """The resident went away before it said what came of the command; ``id`` may be that of a checkpoint."""
+    """The resident went away before it said what came of the command: some of it may be done."""
 
-    def __init__(self, id: bytes) -> None:
-        super().__init__()
-        self.id: str = id.decode("ascii")
+
+class Question:
+    """What a command asks for. Its ``id`` may be that of a checkpoint, and ``given`` its standard input."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = words
+        self.is_hook: bool = words[0] == HOOK
+        self.id: bytes = b""
+        self.given: bytes | None = None
+
+    def content(self) -> bytes:
+        """Return what the resident is told."""
+        return question(b"\0".join(self._parts()), self.given or b"")
+
+    def _parts(self) -> Iterator[bytes]:
+        yield self.id
+        yield b" ".join(b"%d" % _width(stream) for stream in range(3))
+        yield os.getcwdb()
+        yield os.fsencode(program())
+        yield b"%d" % len(self.words)
+        yield from map(os.fsencode, self.words)
+        for name, value in os.environb.items():
+            if self.is_hook or name in _NAMES or (name + b"=").startswith(_BEGINNINGS):
+                yield b"%s=%s" % (name, value)
 
 
 def run() -> NoReturn:
     """Carry out the command line of this process and end it."""
     words = sys.argv[1:]
-    proposed = None
-    if not VERBS.isdisjoint(words) and sys.platform == "linux":
+    proposed = given = None
+    if words and sys.platform == "linux" and (words[0] == HOOK or not VERBS.isdisjoint(words)):
+        asked = Question(words)
         try:
-            answer = _answer(words)
+            answer = _answer(asked)
             if answer is not None:
                 os._exit(_tell(answer))
-        except Broken as broken:
-            proposed = broken.id
+        except Broken:
+            proposed = asked.id.decode("ascii")
         except KeyboardInterrupt:
             from lastgood.cli.main import interrupted
 
             os._exit(interrupted(words))
         except OSError:
             pass  # there is none, or none to talk to: nothing was done
+        given = asked.given
     from lastgood.cli.main import run
 
-    run(proposed=proposed)
+    run(proposed=proposed, given=given)
 
 
-def _answer(words: Sequence[str]) -> bytes | None:
+def _answer(asked: Question) -> bytes | None:
     """Return what the resident answers; None where it is not asked, or declines. OSError, `Broken`."""
-    folder = _store(words)
+    folder = _store(asked.words)
     if folder is None or "LASTGOOD_TRACE" in os.environ or sys.getfilesystemencoding() != "utf-8":
         return None
     place = f"{folder}/{SOCKET}"
     os.stat(place)
+    if asked.is_hook:  # before it is greeted: who serves all waits for no host
+        asked.given = _input()
     connection = _connected(place)
     try:
         # Where a standard stream is closed, ours would be taken for it.
-        return _asked(connection, words) if connection.fileno() > 2 else None
+        return _asked(connection, asked) if connection.fileno() > 2 else None
     finally:
         connection.close()
 
 
-def _asked(connection: socket, words: Sequence[str]) -> bytes | None:
+def _input() -> bytes:
+    """Return all that comes on standard input; OSError."""
+    found = b""
+    while True:
+        try:
+            part = os.read(0, _READ_BYTES)
+        except BlockingIOError:
+            from select import select
+
+            select([0], [], [])
+            continue
+        if not part:
+            return found
+        found += part
+
+
+def _asked(connection: socket, asked: Question) -> bytes | None:
     expected = greeting()
-    if _peer(connection)[1] != os.geteuid() or received(connection, len(expected)) != expected:
+    if _peer(connection)[1] != os.geteuid():
         return None
-    id = os.urandom(_ID_BYTES).hex().encode("ascii")
-    question = b"\0".join(_question(words, id))
+    if received(connection, len(expected) + 1)[:-1] != expected:
+        return None
+    asked.id = os.urandom(_ID_BYTES).hex().encode("ascii")
+    content = asked.content()
+    if len(content) > LARGEST:
+        return None
     try:
-        connection.sendall(framed(question))
+        connection.sendall(content)
         answer = _heard(connection)
     except OSError as error:
-        raise Broken(id) from error
+        raise Broken from error
     if answer[:1] == BROKEN:
-        raise Broken(id)
+        raise Broken
     return None if answer[:1] == DECLINED else answer
 
 
@@ -164,18 +216,6 @@ def _peer(connection: socket) -> tuple[int, int]:
 
     found = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, 12)
     return int.from_bytes(found[:4], sys.byteorder), int.from_bytes(found[4:8], sys.byteorder)
-
-
-def _question(words: Sequence[str], id: bytes) -> Iterator[bytes]:
-    yield id
-    yield b" ".join(b"%d" % _width(stream) for stream in range(3))
-    yield os.getcwdb()
-    yield os.fsencode(program())
-    yield b"%d" % len(words)
-    yield from map(os.fsencode, words)
-    for name, value in os.environb.items():
-        if name in _NAMES or (name + b"=").startswith(_BEGINNINGS):
-            yield b"%s=%s" % (name, value)
 
 
 def _width(stream: int) -> int:

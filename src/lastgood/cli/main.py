@@ -23,22 +23,23 @@ if TYPE_CHECKING:
 _MANY_OBJECTS = 50_000
 
 
-def run(*, proposed: str | None = None) -> NoReturn:
+def run(*, proposed: str | None = None, given: bytes | None = None) -> NoReturn:
     """Carry out the command line of this process and end it.
 
-    ``proposed`` are the digits of the checkpoint that a resident may have made for it before it broke down.
+    ``proposed`` are the digits of the checkpoint that a resident may have made for it before it broke down,
+    ``given`` is what came on standard input, if that has been read.
     """
     # Modules are no garbage: looking for some while they are loaded takes 2 ms.
     gc.set_threshold(_MANY_OBJECTS)
-    code = main(sys.argv[1:], proposed=proposed)
+    code = main(sys.argv[1:], proposed=proposed, given=given)
     # Everything is closed and written by now: the interpreter's own farewell takes 3 ms more.
     os._exit(code)
 
 
-def main(words: Sequence[str], *, proposed: str | None = None) -> int:
+def main(words: Sequence[str], *, proposed: str | None = None, given: bytes | None = None) -> int:
     """Carry out a command line (without the program's name) and return the exit code."""
     console = Console(os.environ)
-    console.proposed = proposed
+    console.proposed, console.given = proposed, given
     before = words[: words.index("--")] if "--" in words else words
     console.json = "--json" in before
     try:

@@ -142,6 +142,9 @@ class Console:
     A reader that goes away (``| head``) silences the stream and nothing else: the verb goes on.
     """
 
+    # Whether it is another process, which would carry the command out itself, that asks for it.
+    is_served = False
+
     def __init__(self, environment: Mapping[str, str], *, streams: Streams | None = None) -> None:
         self.environment: Mapping[str, str] = environment
         self._streams = Streams() if streams is None else streams
@@ -149,6 +152,10 @@ class Console:
         self.quiet: bool = False
         # The digits of the checkpoint that a save is to make, or has made before it broke off.
         self.proposed: str | None = None
+        # The process that was started for the command: this one, or the one that asks.
+        self.caller: int = os.getpid()
+        # What came on standard input, once it is read.
+        self.given: bytes | None = None
         # What was asked for, once it is read.
         self.call: Call | None = None
         # What is known to be left by a verb that was interrupted, and what to type then.
@@ -173,6 +180,20 @@ class Console:
     def open(self, call: Call, group: type[Opened], *, purpose: Purpose) -> Opened:
         """Return the workspace of a call, with the verbs of one class."""
         return open_group(call, group, purpose=purpose)
+
+    def have_watched(self, workspace: OpenWorkspace, call: Call) -> None:
+        """Have a workspace be watched from now on where the configuration says that a verb starts that."""
+        if not self.is_served and workspace.settings.watch.wants(call.verb.name):
+            from lastgood.cli.background import start_on_demand
+
+            start_on_demand(workspace, self.environment)
+
+    def input(self) -> bytes:
+        """Return all that comes on standard input; OSError."""
+        if self.given is None:
+            with open(0, "rb", closefd=False) as stream:
+                self.given = stream.read()
+        return self.given
 
     @property
     def shows_progress(self) -> bool:

@@ -114,9 +114,12 @@ FILES: tuple[Verb, ...] = (
                 form="duration",
                 says="how long nothing must have changed (default: 2s)",
             ),
+            Option(name="background", says="go on in the background, until nothing happens for watch.idle"),
+            Option(name="stop", says="end the process that watches, in the background or a terminal"),
         ),
         examples=(
             ("lastgood watch", "in a terminal of its own"),
+            ("lastgood watch --background", "without a terminal"),
             ("lastgood watch --rest 30s", "the same, more seldom"),
         ),
         codes=(0, 10, 14, 17),

@@ -22,7 +22,7 @@ _LIMIT = 1 << 20
 # A file that is longer, or has more faults, is no configuration that a merge broke; each is read again.
 _MOST_SALVAGED = 32 << 10
 _MOST_STUMBLES = 20
-_SECTIONS = ("CAPTURE", "AUTO", "RETENTION", "SESSION")
+_SECTIONS = ("CAPTURE", "AUTO", "RETENTION", "SESSION", "WATCH")
 _LONE = frozenset({"LASTGOOD_DURABILITY"})
 _RESERVED = frozenset({"LASTGOOD_SESSION", "LASTGOOD_SESSION_ID"})
 

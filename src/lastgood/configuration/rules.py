@@ -17,6 +17,7 @@ from lastgood.settings import (
     LimitSettings,
     Rungs,
     Settings,
+    WatchSettings,
 )
 from lastgood.suggestions import nearest
 from lastgood.value import Value, cast
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Literal
 
-    from lastgood.literals import Durability
+    from lastgood.literals import Durability, OnDemand
 
     Form = Literal["texts", "text", "size", "duration", "count", "flag", "choice", "choices", "rungs"]
     Scope = Literal["user", "project", "environment", "flags"]
@@ -204,6 +205,17 @@ KEYS: dict[str, Key] = {
         choices=(*TRIGGERS, *MORE_TRIGGERS),
         says="the moments that make one",
     ),
+    "watch.on_demand": Key(
+        form="choice",
+        default="hooks",
+        choices=("hooks", "always", "never"),
+        says="which commands start a process that watches, if none does",
+    ),
+    "watch.idle": Key(
+        form="duration",
+        default=WatchSettings().idle,
+        says="after how long without work that process leaves",
+    ),
     "retention.max_checkpoints": Key(
         form="count", default=LimitSettings().max_checkpoints, says="how many a workspace keeps"
     ),
@@ -359,6 +371,10 @@ def _settings(origins: Sequence[Setting]) -> Settings:
             enabled=cast("bool", value["auto.enabled"]),
             interval=cast("float", value["auto.interval"]),
             on=cast("tuple[str, ...]", value["auto.on"]),
+        ),
+        watch=WatchSettings(
+            on_demand=cast("OnDemand", value["watch.on_demand"]),
+            idle=cast("float", value["watch.idle"]),
         ),
         retention={
             kind: Rungs(**dict.fromkeys(RUNGS, 0) | cast("dict[str, int]", rungs))

@@ -173,7 +173,7 @@ class _Moments:
 
         The agent is told what was taken back under it since its last turn began (rule P9).
         """
-        own = [one for one in self._workspace.steps(self._session) if one.task is None]
+        own = self._turns_so_far()
         running = [one for one in own if one.state == "running"]
         if not self.break_off(running):
             self.save("auto", f"before: {self._event.label}", alone=False, actor=_PERSON)
@@ -238,5 +238,9 @@ class _Moments:
 
     def turns(self) -> list[Effect]:
         """Return the turns under way."""
+        return [one for one in self._turns_so_far() if one.state == "running"]
+
+    def _turns_so_far(self) -> list[Effect]:
         steps = self._workspace.steps(self._session)
-        return [one for one in steps if one.state == "running" and one.task is None]
+        begun = self._workspace.proposal.has_begun  # by this very call, before who carried it out was killed
+        return [one for one in steps if one.task is None and not begun(one)]

@@ -395,7 +395,8 @@ class StatusReport(Value):
     there are ``ignored_count``, None where nobody looked; a directory's ends with a slash. Of the
     ``checkpoints`` so many are ``guards``.
     ``project_settings`` are what the project's own file adds, a line each (rule K7). ``git`` is where the
-    project's HEAD is now, without what is dirty or nested.
+    project's HEAD is now, without what is dirty or nested. ``resident`` is whether a process watches the
+    workspace, and ``resident_note`` what is to be said of that: why none does, or not all of it.
     """
 
     workspace: OsText
@@ -420,6 +421,7 @@ class StatusReport(Value):
     guards: int = 0
     project_settings: tuple[Text, ...] = ()
     git: GitState | None = None
+    resident_note: HealthNote | None = None
 
     store_bytes: ClassVar[Alias[int]] = Alias(
         "store_parts.total", "What the store takes of the disk, with all that is in it."

@@ -19,9 +19,14 @@ if TYPE_CHECKING:
             """Return at most so many bytes, none at the end."""
 
 
-PROTOCOL = 2
+PROTOCOL = 3
+HEAD = b"lastgood resident "
+# Why it runs: somebody started it by hand, or work did, which does as well with another.
+BY_HAND, ON_DEMAND = b"h", b"d"
 SOCKET = "resident.sock"
 LENGTH_BYTES = 8
+# No request is longer.
+LARGEST = 4 << 20
 # What an answer begins with: nothing was done, the client has to; it was done; nobody knows how far it came.
 DECLINED, DONE, BROKEN = b"d", b"a", b"b"
 # Before what is said on a stream: which one, and how many bytes.
@@ -38,8 +43,13 @@ def build() -> bytes:
 
 
 def greeting() -> bytes:
-    """Return what a resident says first to whoever connects."""
-    return b"lastgood resident %d %s\n" % (PROTOCOL, build())
+    """Return what a resident says first to whoever connects; why it runs follows, as one byte."""
+    return b"%s%d %s\n" % (HEAD, PROTOCOL, build())
+
+
+def question(words: bytes, given: bytes) -> bytes:
+    """Return a request: what is asked for, and what comes on standard input."""
+    return framed(len(words).to_bytes(LENGTH_BYTES, "big"), words, given)
 
 
 def framed(*parts: bytes) -> bytes:

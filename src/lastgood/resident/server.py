@@ -14,6 +14,7 @@ from lastgood.resident import (
     BROKEN,
     DECLINED,
     DONE,
+    LARGEST,
     LENGTH_BYTES,
     SIZE_BYTES,
     SOCKET,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 # How long a client may take to say what it wants, in seconds: the words are on their way already.
 _PATIENCE = 1.0
-_LARGEST = 4 << 20
 _WAITING = 16
 _PEER = struct.Struct("iII")
 _NAMESPACES = ("mnt", "pid", "user")
@@ -45,7 +45,7 @@ class Request(Value):
 
     ``id`` are the digits of the checkpoint that is to be made, if one is. ``widths`` are those of the
     standard streams: -1 of what is no terminal. ``pid`` is the client's, which waits meanwhile, and
-    ``program`` what to type for it.
+    ``program`` what to type for it. ``given`` is what came on its standard input, where that is read.
     """
 
     id: str
@@ -55,6 +55,7 @@ class Request(Value):
     program: str
     words: tuple[str, ...]
     environment: Mapping[str, str]
+    given: bytes = b""
 
 
 class Answer(Value):
@@ -67,10 +68,12 @@ class Answer(Value):
 class Listener:
     """The socket of a store, while nobody else holds its lock; OSError if it cannot be made.
 
-    ``answer`` carries out a request; raises `Declined`.
+    ``greeting`` returns what is said first. ``answer`` carries out a request; raises `Declined`.
     """
 
-    def __init__(self, store: bytes, *, greeting: bytes, answer: Callable[[Request], Answer]) -> None:
+    def __init__(
+        self, store: bytes, *, greeting: Callable[[], bytes], answer: Callable[[Request], Answer]
+    ) -> None:
         self._answer = answer
         self._greeting = greeting
         self._client: socket.socket | None = None
@@ -143,9 +146,9 @@ class Listener:
         pid, user, group = _PEER.unpack(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
         if (user, group) != (os.geteuid(), os.getegid()) or not _sees_the_same(pid):
             return None
-        client.sendall(self._greeting)
+        client.sendall(self._greeting())
         length = int.from_bytes(received(client, LENGTH_BYTES), "big")
-        return None if length > _LARGEST else _request(received(client, length), pid=pid)
+        return None if length > LARGEST else _request(received(client, length), pid=pid)
 
     def _answered(self, client: socket.socket, request: Request) -> bytes:
         try:
@@ -190,7 +193,9 @@ def _sees_the_same(pid: int) -> bool:
 
 
 def _request(content: bytes, *, pid: int) -> Request:
-    id, widths, folder, program, count, *rest = map(os.fsdecode, content.split(b"\0"))
+    asked = LENGTH_BYTES + int.from_bytes(content[:LENGTH_BYTES], "big")
+    told = content[LENGTH_BYTES:asked].split(b"\0")
+    id, widths, folder, program, count, *rest = map(os.fsdecode, told)
     words, variables = rest[: int(count)], rest[int(count) :]
     return Request(
         id=id,
@@ -200,6 +205,7 @@ def _request(content: bytes, *, pid: int) -> Request:
         program=program,
         words=tuple(words),
         environment=dict(_pair(one) for one in variables),
+        given=content[asked:],
     )
 
 

@@ -46,9 +46,11 @@ class Event(Value):
 class Inotify:
     """One queue of events; OSError where there is none, or no more."""
 
+    descriptor: int = -1
+
     def __init__(self) -> None:
         self._library = ctypes.CDLL(None, use_errno=True)
-        self.descriptor: int = self._said(self._library.inotify_init1(_CLOSE_ON_EXEC | _NON_BLOCKING))
+        self.descriptor = self._said(self._library.inotify_init1(_CLOSE_ON_EXEC | _NON_BLOCKING))
 
     def add(self, descriptor: int, mask: int) -> int:
         """Watch what is open, whatever its name is by now, and return the watch's number; OSError."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import select
+from errno import ENOSPC
 
 from lastgood.paths import join
 from lastgood.scanner import DOUBTFUL, FLAGS, FORMAT_FILE, FORMAT_MASK, SIGNATURE
@@ -38,7 +39,7 @@ from lastgood.scanner.inotify import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lastgood.host import ScanResult
     from lastgood.scanner import Evidence, Record
@@ -57,12 +58,18 @@ class DirectoryWatch:
     """Hears what happens in the directories of one workspace; OSError where nothing can be heard.
 
     ``store`` is a folder for a file without a name, by whose change is told that all earlier events were
-    heard. ``most`` is how many directories are watched at most.
+    heard. ``most`` returns how many directories may be watched: its share, unless others have some of it.
     """
 
-    def __init__(self, store: bytes, *, most: int | None = None) -> None:
-        self._most = _share() if most is None else most
+    # Whether there is anything to close.
+    _is_whole = False
+
+    def __init__(self, store: bytes, *, most: Callable[[], int] | None = None) -> None:
+        own_share = share()
+        self._most = most or (lambda: own_share)
         self._inotify = Inotify()
+        self._mounts = self._mark = -1
+        self._is_whole = True
         self._mounts = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
         self._mark = _unnamed(store)
         self._marked = self._inotify.add(self._mark, MODIFY)
@@ -70,6 +77,8 @@ class DirectoryWatch:
         self._remounted.register(self._mounts, select.POLLPRI)
         self._root: tuple[int, int] | None = None
         self._device: int | None = None
+        # How many directories the last scan could not have watched, because there are too many.
+        self.unwatched = 0
         self._paths: dict[int, bytes] = {}
         self._watches: dict[bytes, int] = {}
         self._vouched: dict[bytes, bytes] = {}
@@ -95,6 +104,11 @@ class DirectoryWatch:
         """How many directories are watched."""
         return len(self._watches)
 
+    @property
+    def is_local(self) -> bool | None:
+        """Whether all changes come by this kernel; None before the first scan."""
+        return None if self._root is None else self._device is not None
+
     def begin(self, root: int, *, device: int | None) -> None:
         """Begin a scan from an open root: whatever happened until now is heard.
 
@@ -106,6 +120,7 @@ class DirectoryWatch:
             self._root, self._device = (seen.st_dev, seen.st_ino), device
         self._hear_up_to_now()
         self._listed.clear()
+        self.unwatched = 0
         self._is_doubtful = self._is_believed = False
 
     def last_scan(self, root: int, *, device: int | None) -> tuple[ScanResult, CachedTree] | None:
@@ -191,11 +206,13 @@ class DirectoryWatch:
         """Watch an open directory before it is listed; tell whether it may be vouched for after that."""
         self._last = None
         self._vouched.pop(path, None)
-        if path not in self._watches and len(self._watches) >= self._most:
+        if path not in self._watches and len(self._watches) >= self._most():
+            self.unwatched += 1
             return False
         try:
             watch = self._inotify.add(descriptor, _HEARD)
-        except OSError:  # no more watches, or gone
+        except OSError as error:  # no more watches, or gone
+            self.unwatched += error.errno == ENOSPC
             return False
         before, others = self._watches.get(path), self._paths.get(watch)
         if before is not None and before != watch:
@@ -258,7 +275,8 @@ class DirectoryWatch:
         self._mounts = self._mark = -1
 
     def __del__(self) -> None:
-        self.close()
+        if self._is_whole:
+            self.close()
 
     def _has_links(self, names: Iterable[bytes], descriptor: int) -> bool:
         found = False
@@ -304,7 +322,8 @@ def _lies_in(path: bytes, tops: set[bytes]) -> bool:
     return True
 
 
-def _share() -> int:
+def share() -> int:
+    """Return how many directories one user's process may watch."""
     try:
         with open(_LIMIT, "rb", buffering=0) as file:
             return int(file.read()) // _SHARE

@@ -178,15 +178,20 @@ def _kept(
     return mark(place.context, "error", message=message, task=id, moment="after")
 
 
-def start_step(context: Context, name: str, *, task: str | None, irreversible: bool) -> Effect:
-    """Record a step that is about to start; before an irreversible one make a checkpoint."""
+def start_step(
+    context: Context, name: str, *, task: str | None, irreversible: bool, digits: str | None = None
+) -> Effect:
+    """Record a step that is about to start; before an irreversible one make a checkpoint.
+
+    ``digits`` are those of its id, where it may have been recorded before.
+    """
     name = tasks.check_text(name, what="the step")
     if task is not None:
         tasks.check_id(task, what="a task")
     place = ProgressOwner(context)
     if irreversible:
         mark(place.context, "risky", message=f"before {name}", task=task, moment="before")
-    return effects.begin(context, name, session=place.id, task=task, irreversible=irreversible)
+    return effects.begin(context, name, session=place.id, task=task, irreversible=irreversible, digits=digits)
 
 
 def start_feature(context: Context, id: str) -> ProgressReport:

@@ -153,10 +153,22 @@ def _conflict(session: Session, message: str, *, hint: str) -> Conflict:
 
 
 def begin(
-    context: Context, name: str, *, session: str | None, task: str | None = None, irreversible: bool = False
+    context: Context,
+    name: str,
+    *,
+    session: str | None,
+    task: str | None = None,
+    irreversible: bool = False,
+    digits: str | None = None,
 ) -> Effect:
-    """Record a step that is about to start."""
+    """Record a step that is about to start; one of these ``digits`` that is recorded stays as it is."""
     effect = planned(context, name, session=session, task=task, irreversible=irreversible)
+    if digits is not None:
+        effect = effect.replace(id=effect_id(bytes.fromhex(digits)))
+        known = context.work.effects(context.key, session=session, state="running")
+        found = next((one for one in known if one.id == effect.id), None)
+        if found is not None:
+            return found
 
     def begun(work: SessionTransaction) -> Effect:
         work.add_workspace(context.row)

@@ -123,6 +123,8 @@ class ScannerOfChoice:
 
 # A count of checkpoints costs about a millisecond; every so many packs is often enough.
 _ASKED_EVERY = 8
+# When nobody waits for it, so few are worth joining.
+_PACKS_WHEN_IDLE = 8
 
 
 class AutoMaintenance:
@@ -137,6 +139,10 @@ class AutoMaintenance:
         if not os.path.lexists(context.store + RESERVE):
             context.reserve.lay_in()
         self._start_if(_is_due, context)
+
+    def when_idle(self, context: Context) -> None:
+        """Start it where nobody has worked for a while, and there is something to tidy."""
+        self._start_if(_is_worthwhile, context)
 
     def before_ledger(self, context: Context) -> None:
         """Start it where nobody saves, and what changed in the ledger has no copy."""
@@ -180,6 +186,13 @@ def _is_due(context: Context) -> bool:
         return True
     limit = context.settings.limits.max_checkpoints
     return packs % _ASKED_EVERY == 0 and context.catalogue.count_loose(context.key) > limit + limit // 10
+
+
+def _is_worthwhile(context: Context) -> bool:
+    """Tell whether there are packs to join, or too many checkpoints."""
+    if context.engine.packs() >= _PACKS_WHEN_IDLE:
+        return True
+    return context.catalogue.count_loose(context.key) > context.settings.limits.max_checkpoints
 
 
 def maintain(root: str, store: str) -> None:
@@ -430,12 +443,15 @@ class WorkspaceState:
         if self._watch is not None:
             self._watch.forget()
 
-    def watch(self) -> DirectoryWatch:
-        """Hear of changes from now on, so that scans look only where there are some; OSError if none can."""
+    def watch(self, *, most: Callable[[], int] | None = None) -> DirectoryWatch:
+        """Hear of changes from now on, so that scans look only where there are some; OSError if none can.
+
+        ``most`` returns how many directories may be watched.
+        """
         if self._watch is None:
             from lastgood.scanner.watch import DirectoryWatch
 
-            self._watch = DirectoryWatch(self._opened.directory)
+            self._watch = DirectoryWatch(self._opened.directory, most=most)
         return self._watch
 
     def recompose(self) -> Context:

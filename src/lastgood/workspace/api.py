@@ -197,6 +197,11 @@ class Workspace(Restores, Recovers):
 
     def within(self, session: str) -> Self:
         """Return this workspace as those see it who work in a session; it shares everything else."""
+        within = self._again(session)
+        within.proposal = self.proposal
+        return within
+
+    def _again(self, session: str) -> Self:
         return type(self)(self._state, session=session)
 
     def progress(self) -> Progress:
@@ -316,7 +321,8 @@ class Workspace(Restores, Recovers):
 
         expect(name, str, what="the step")
         expect(task, str, type(None), what="the task")
-        return progress.start_step(self._context, name, task=task, irreversible=irreversible)
+        digits = self.proposal.digits
+        return progress.start_step(self._context, name, task=task, irreversible=irreversible, digits=digits)
 
     def last_step(self, name: str, *, task: str | None = None) -> Effect | None:
         """Return the last step of a name in the session at hand; None if it never started.

@@ -34,7 +34,7 @@ def expect(value: object, *kinds: type, what: str) -> None:
 
 def check_settings(settings: Settings) -> None:
     """Refuse settings with a value of a wrong type: what nobody looks at would end on it, unseen."""
-    from lastgood.settings import AutoSettings, CaptureSettings, LimitSettings, Rungs, Settings
+    from lastgood.settings import AutoSettings, CaptureSettings, LimitSettings, Rungs, Settings, WatchSettings
 
     expect(settings, Settings, what="settings")
     capture, limits, auto = settings.capture, settings.limits, settings.auto
@@ -50,6 +50,10 @@ def check_settings(settings: Settings) -> None:
     expect(auto.interval, int, float, what="settings.auto.interval")
     _texts(auto.on, what="settings.auto.on")
     expect(settings.session_expires_after, int, float, what="settings.session_expires_after")
+    expect(settings.watch, WatchSettings, what="settings.watch")
+    expect(settings.watch.idle, int, float, what="settings.watch.idle")
+    if settings.watch.on_demand not in ("hooks", "always", "never"):
+        raise Usage(f"{settings.watch.on_demand!r} starts no watch", hint='"hooks", "always" or "never"')
     if settings.durability not in ("full", "fast"):
         raise Usage(f"{settings.durability!r} is no durability", hint='"full", or "fast"')
     if not hasattr(settings.retention, "items"):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import sys
 import time
 
-from lastgood.files import PRIVATE_FILE
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.model.canonical import Fields, dumps, loads
 from lastgood.settings import PACKS_DUE, LimitSettings, Rungs, Settings
 from lastgood.value import cast
+from lastgood.workspace.detached import PACKAGE_FOLDER, spawn, take_turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,8 +56,6 @@ def decode_settings(text: str) -> Settings:
 
 # --- Starts maintenance as a process of its own, one at a time, that stands back for whoever saves ---
 
-# So long (in seconds) after a start there is no other: what could not be done just now cannot be done yet.
-REST = 5.0
 _LOCK = b"/locks/upkeep.lock"
 _NICENESS = 10
 # With this many packs every look-up takes longer: then tidying is in everybody's interest.
@@ -83,7 +79,7 @@ def start(root: str, store: str, *, packs: int, settings: Settings) -> int | Non
     turn from its first moment on: however many save meanwhile, none starts another. Of the ``settings``
     it gets what maintenance asks for, wherever they come from, and reads no others.
     """
-    turn = _take_turn(os.fsencode(store) + _LOCK)
+    turn = take_turn(os.fsencode(store) + _LOCK)
     if turn is None:
         return None
     try:
@@ -114,41 +110,12 @@ def lower_priority(niceness: int) -> None:
             return
 
 
-def _take_turn(path: bytes) -> int | None:
-    """Return a descriptor that holds the lock of whoever is starting or working, unless it is held."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        descriptor = os.open(path, flags, PRIVATE_FILE)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _rests(descriptor):
-            os.close(descriptor)
-            return None
-        os.pwrite(descriptor, b"\n", 0)  # its time is that of the last start
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
-
-
-def _rests(descriptor: int) -> bool:
-    status = os.fstat(descriptor)
-    return status.st_size > 0 and 0 <= time.time() - status.st_mtime < REST
-
-
 def _spawn(root: str, store: str, *, turn: int, niceness: int, settings: Settings) -> int | None:
-    if not sys.executable:  # a program that embeds Python
-        return None
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     place = _PLACES[turn == _PLACES[0]]
-    words = [sys.executable, "-I", "-c", _PROGRAM, str(place), package, str(niceness), root, store]
-    actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [(os.POSIX_SPAWN_DUP2, turn, place)]
-    actions += [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
     environment = {key: value for key, value in os.environ.items() if _is_wanted(key)}
     environment[SETTINGS_VARIABLE] = encode_settings(settings)
-    return os.posix_spawn(sys.executable, words, environment, file_actions=actions, setsid=True)
+    words = (str(place), PACKAGE_FOLDER, str(niceness), root, store)
+    return spawn(_PROGRAM, words, environment=environment, keeping=(turn, place))
 
 
 def _is_wanted(variable: str) -> bool:

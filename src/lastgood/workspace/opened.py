@@ -8,6 +8,7 @@ from _thread import _count
 
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, LastgoodError, NotFound, Usage, crowded
+from lastgood.ids import effect_id
 from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable, to_text
 from lastgood.workspace.arguments import check_budget, check_count, check_draft, expect, inside, pairs, scope
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         SessionStarted,
         StatusReport,
     )
+    from lastgood.model.session import Effect
     from lastgood.settings import Settings
     from lastgood.transaction import Draft
     from lastgood.view import View
@@ -57,6 +59,26 @@ _EVERYDAY = frozenset({"task_changed"})
 _MOMENTS: dict[str, Moment] = {"task": "after", "risky": "before"}
 
 
+class Proposal:
+    """The digits that were drawn for a call: what there is of them was made when it was tried before.
+
+    They are those of the first checkpoint that it makes, and of the step that it begins; None if none were.
+    """
+
+    def __init__(self, digits: str | None = None) -> None:
+        self.digits = digits
+        self._is_taken = False
+
+    def taken(self) -> str | None:
+        """Return the digits for a checkpoint, once."""
+        is_taken, self._is_taken = self._is_taken, True
+        return None if is_taken else self.digits
+
+    def has_begun(self, step: Effect) -> bool:
+        """Tell whether it was this call that began a step."""
+        return self.digits is not None and step.id == effect_id(bytes.fromhex(self.digits))
+
+
 class OpenWorkspace:
     """One open workspace, as those see it who work in a ``session``, with the verbs that start most often.
 
@@ -66,8 +88,7 @@ class OpenWorkspace:
     def __init__(self, state: WorkspaceState, *, session: str | None = None) -> None:
         self._state = state
         self._session = session
-        # The digits of the checkpoint that the next save makes, unless there is one of them already.
-        self.proposed: str | None = None
+        self.proposal: Proposal = Proposal()
         # The context that was last looked at, as it is within the session.
         self._known: tuple[Context, Context] | None = None
 
@@ -396,15 +417,18 @@ class OpenWorkspace:
         from lastgood.configuration import added_by_project
         from lastgood.status import status
         from lastgood.workspace.health import exposures, kept_edits, misplaced
+        from lastgood.workspace.residence import Watching
 
         context = self._context
         report = status(context, self._view)
         exposed = (one for one in exposures(context.store) if one not in report.health)
         kept = kept_edits(context.store, [context.key])
         placed = misplaced(context.store, context.root)
+        watching = Watching(context)
         return report.replace(
             health=(*report.health, *placed, *kept, *exposed),
-            resident=context.locks.is_watched(context.key),
+            resident=watching.is_watched,
+            resident_note=watching.note(),
             project_settings=added_by_project(self.path, environment=self._state.environment),
         )
 
@@ -417,8 +441,9 @@ class OpenWorkspace:
 
         check_draft(draft)
         check_budget(budget)
-        if self.proposed is not None:
-            draft, self.proposed = draft.replace(digits=self.proposed), None
+        digits = self.proposal.taken()
+        if digits is not None:
+            draft = draft.replace(digits=digits)
         report = self._told(
             "saved",
             lambda: save(self._context, draft, allow_empty=allow_empty, budget=budget, given=given),

@@ -1,8 +1,9 @@
-"""The watched workspace, opened for commands that other processes ask for."""
+"""The watched workspaces, opened for commands that other processes ask for."""
 
 from __future__ import annotations
 
 import os
+import time
 
 from lastgood.configuration import read_settings
 from lastgood.errors import LastgoodError
@@ -11,35 +12,41 @@ from lastgood.paths import to_bytes, to_text
 from lastgood.processes import ProcFiles
 from lastgood.resident.server import Declined
 from lastgood.store import is_current
+from lastgood.workspace import open_as
 from lastgood.workspace.arguments import plain, programs, store_path
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Self
 
     from lastgood.context import Context
     from lastgood.resident.server import Request
     from lastgood.settings import Settings
     from lastgood.workspace import Opened, Purpose, WorkspaceState
+    from lastgood.workspace.watching import Watched, Watches
 
 # Variables in which calls may differ from each other; one that differs in another is not for this process.
 _FREE = frozenset(
     {SESSION_VARIABLE, "LASTGOOD_WORKSPACE", "LASTGOOD_STORE", "NO_COLOR", "TERM", "PATH", "PWD"}
 )
-_COUNTING = frozenset({"HOME", "TZ", "TMPDIR"})
-_BEGINNINGS = ("LASTGOOD_", "XDG_")
+_COUNTING = frozenset({"HOME", "TZ", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"})
+_BEGINNING = "LASTGOOD_"
 # Who asks waits itself for whoever is in the way; others ask meanwhile.
 _PATIENCE = 0.2
 
 
 class ServedWorkspaces:
-    """Opens the watched workspace for clients, if it is what their call means; else `Declined`."""
+    """Opens the watched workspaces of a store for clients, if they are what a call means; else `Declined`.
 
-    def __init__(self, workspace: OpenWorkspace) -> None:
-        self._state = workspace._state  # noqa: SLF001 - as one of its own kind
-        self._context = workspace._context  # noqa: SLF001 - as one of its own kind
-        self._environment = dict(self._state.environment)
+    ``store`` is where it is, and ``environment`` that of this process.
+    """
+
+    def __init__(self, watches: Watches, *, store: bytes, environment: Mapping[str, str]) -> None:
+        self._watches = watches
+        self._store = store
+        self._environment = dict(environment)
         self._variables = _counting(self._environment)
         self._files = self._stamps()
         if not self.is_current():
@@ -48,9 +55,28 @@ class ServedWorkspaces:
     def is_current(self) -> bool:
         """Tell whether the store is the one that was opened, in the same format."""
         try:
-            return self._stamps() == self._files and is_current(self._context.store)
+            return self._stamps() == self._files and is_current(self._store)
         except OSError:
             return False
+
+    def find(
+        self, request: Request, *, directory: str | None, store: str | None, purpose: Purpose
+    ) -> tuple[str, str, Settings]:
+        """Return the workspace that a call means, who is in its folder just now, its key and its settings."""
+        environment = request.environment
+        try:
+            place = store_path(None if store is None else to_text(plain(store)), environment)
+            if _counting(environment) != self._variables or not _is_same(place, self._store):
+                raise Declined
+            wanted = None if directory is None else to_text(plain(directory))
+            state = self._watches.last_used.state
+            root, key = state.place_for(wanted, environment, purpose=purpose)
+            settings, faults = read_settings(root, environment=environment)
+        except (LastgoodError, OSError):
+            raise Declined from None
+        if faults or not os.path.isdir(root) or not self._has_same_git(environment, root):
+            raise Declined
+        return root, key, settings
 
     def open(
         self,
@@ -60,49 +86,73 @@ class ServedWorkspaces:
         directory: str | None,
         store: str | None,
         purpose: Purpose,
+        verb: str,
     ) -> Opened:
-        """Return the workspace as the caller means it, who is in its folder just now."""
-        environment, state = request.environment, self._state
-        try:
-            place = store_path(None if store is None else to_text(plain(store)), environment)
-            if _counting(environment) != self._variables or not _is_same(place, self._context.store):
+        """Return the workspace as the caller means it, watched from now on where its verb starts that."""
+        root, key, settings = self.find(request, directory=directory, store=store, purpose=purpose)
+        watched = self._watches.find(to_bytes(root))
+        if watched is None:
+            if not settings.watch.wants(verb):
                 raise Declined
-            wanted = None if directory is None else to_text(plain(directory))
-            root, key = state.place_for(wanted, environment, purpose=purpose)
-            settings = self._read(environment)
+            watched = self._begun(root)
+        if watched.place[1] != key:  # another has its folder by now
+            self._watches.drop(watched)
+            raise Declined
+        watched.used = time.monotonic()
+        watched.state.keep_as(settings.durability)
+        return served_as(group)(watched.state, request, settings=settings)  # type: ignore[return-value]  # it is one of that class
+
+    def begin(self, root: str, *, rest: float) -> None:
+        """Watch a workspace because somebody asks for it; what `Watches.add` raises, and opening it."""
+        watched = self._watches.find(to_bytes(root))
+        if watched is None:
+            watched = self._watches.add(self._opened(root), rest=rest)
+        watched.rest = rest
+        watched.used = time.monotonic()
+        watched.save()
+
+    def release(self, root: str) -> None:
+        """Watch a workspace no longer, unless somebody asked for it by hand."""
+        watched = self._watches.find(to_bytes(root))
+        if watched is not None and not watched.is_by_hand:
+            self._watches.drop(watched)
+
+    def _begun(self, root: str) -> Watched:
+        try:
+            return self._watches.add(self._opened(root))
         except (LastgoodError, OSError):
             raise Declined from None
-        is_own = (to_bytes(root), key) == (self._context.root, self._state.context.key) and os.path.isdir(
-            root
-        )
-        if not is_own or not self._has_same_git(environment, root) or group is not OpenWorkspace:
-            raise Declined
-        state.keep_as(settings.durability)
-        return _Served(state, request, settings=settings)  # type: ignore[return-value]  # it is one of that class
 
-    def _read(self, environment: Mapping[str, str]) -> Settings:
-        settings, faults = read_settings(to_text(self._context.root), environment=environment)
-        if faults:
-            raise Declined
-        return settings
+    def _opened(self, root: str) -> OpenWorkspace:
+        return open_as(
+            OpenWorkspace,
+            root,
+            store=to_text(self._store),
+            environment=self._environment,
+            passing=True,
+        )
 
     def _has_same_git(self, environment: Mapping[str, str], root: str) -> bool:
         own, theirs = (programs(one, root) for one in (self._environment, environment))
         return own == theirs or _git_in(own) == _git_in(theirs)
 
     def _stamps(self) -> list[tuple[int, int]]:
-        store = self._context.store
+        store = self._store
         places = (store, store + b"/catalogue.sqlite3", store + b"/objects.git")
         return [(seen.st_dev, seen.st_ino) for seen in map(os.stat, places)]
 
 
 class _Served(OpenWorkspace):
-    """The watched workspace within one call of a client; what is open stays open after it."""
+    """A watched workspace within one call of a client; what is open stays open after it."""
 
-    def __init__(self, state: WorkspaceState, request: Request, *, settings: Settings) -> None:
-        super().__init__(state, session=request.environment.get(SESSION_VARIABLE) or None)
-        self._caller = request.pid
+    def __init__(
+        self, state: WorkspaceState, request: Request, *, settings: Settings, session: str | None = None
+    ) -> None:
+        super().__init__(state, session=session or request.environment.get(SESSION_VARIABLE) or None)
+        self._request = request
         self._settings = settings
+        # Where hosts keep their transcripts is for the caller to say.
+        self._own, state.environment = state.environment, request.environment
 
     @property
     def _context(self) -> Context:
@@ -115,20 +165,37 @@ class _Served(OpenWorkspace):
             remarks=(),
             passing=True,
             wait=_PATIENCE,
-            processes_of=lambda: ProcFiles(self._caller),
+            processes_of=lambda: ProcFiles(self._request.pid),
         )
         self._known = self._state.context, served
         return served
 
+    def _again(self, session: str) -> Self:
+        return type(self)(self._state, self._request, settings=self._settings, session=session)
+
     def close(self) -> None:
         """Leave it open."""
+        self._state.environment = self._own
+
+
+_classes: dict[type[OpenWorkspace], type[_Served]] = {}
+
+
+def served_as(group: type[OpenWorkspace]) -> type[_Served]:
+    """Return the class of a served workspace with the verbs of another."""
+    if group is OpenWorkspace:
+        return _Served
+    found = _classes.get(group)
+    if found is None:
+        found = _classes[group] = type(f"Served{group.__name__}", (_Served, group), {})
+    return found
 
 
 def _counting(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if name not in _FREE and (name in _COUNTING or name.startswith(_BEGINNINGS))
+        if name not in _FREE and (name in _COUNTING or name.startswith(_BEGINNING))
     }
 
 

@@ -184,6 +184,10 @@ class _NoLocks:
         """Tell that nobody is there."""
         return False
 
+    def server(self) -> int | None:
+        """Return nobody."""
+        return None
+
     def share_store(self, *, wait: float) -> _NoHold:  # noqa: ARG002 - as above
         """Keep nobody out."""
         return _NoHold()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lastgood.configuration.edit import Place
     from lastgood.configuration.import_ import Imported
     from lastgood.configuration.rules import Configuration, Setting
-    from lastgood.model.report import Finding
+    from lastgood.model.report import Finding, StatusReport
     from lastgood.workspace import Workspace
 
 
@@ -58,10 +58,27 @@ def _place(workspace: Workspace) -> list[Finding]:
         finding("workspace", workspace.path),
         finding("store", f"{workspace.store} ({size(report.store_bytes)})"),
         finding("checkpoints", f"{report.checkpoints:,}"),
+        _watch(report),
         examine_git(os.environ, workspace.path),
         *workspace.examine(),
         *map(noted, report.health),
     ]
+
+
+def _watch(report: StatusReport) -> Finding:
+    """Tell whether a process watches, and why none does; that none was started is nothing amiss."""
+    from lastgood.workspace.doctor import finding
+
+    note = report.resident_note
+    if note is None:
+        return finding("watch", "a process watches this workspace, and makes checkpoints by itself")
+    if report.resident and note.code == "on-demand":
+        return finding("watch", f"a process watches this workspace: {note.message}")
+    said = (
+        "a process watches this workspace, but" if report.resident else "no process watches this workspace:"
+    )
+    is_usual = note.code in {"not-started", "switched-off", "other-workspace"}
+    return finding("watch", f"{said} {note.message}", note.hint, state="good" if is_usual else "note")
 
 
 # --- config: every setting, its value, where it comes from (rules S6, K7), and how it is changed ---

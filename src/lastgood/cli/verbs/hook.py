@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 
-from lastgood.cli.opening import open_for
 from lastgood.errors import Invalid, LastgoodError, Unsafe
 from lastgood.hooks.risk import is_risky
 from lastgood.hooks.table import host_named, host_of, informed
@@ -15,6 +13,8 @@ from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
     from lastgood.hooks.event import HookEvent
@@ -32,14 +32,18 @@ def hook_verb(call: Call, console: Console) -> int:
     name = call.argument(0)
     host, event = None if name is None else host_named(name), None
     try:
-        payload = _payload(call)
+        payload = _payload(call, console)
         host = host or _recognised(payload)
-        event = host.event_of(payload, os.environ, caller=os.getpid())
-        reply = None if event is None else _respond(call, event)
+        event = host.event_of(payload, console.environment, caller=console.caller)
+        reply = None if event is None else _respond(call, event, console)
     except LastgoodError as error:
+        if console.is_served:
+            raise
         message = f"{error.message} ({error.hint.partition(chr(10))[0]})"
-    except Exception as error:  # noqa: BLE001 - whatever it is, the agent's work goes on
-        message = f"{type(error).__name__}: {error}"
+    except Exception as error:
+        if console.is_served:
+            raise
+        message = f"{type(error).__name__}: {error}"  # whatever it is, the agent's work goes on
     else:
         if reply is not None and event is not None:
             _answer(reply, event, console, host=host)
@@ -73,9 +77,9 @@ def _recognised(payload: dict[str, object]) -> Host:
     return found
 
 
-def _payload(call: Call) -> dict[str, object]:
+def _payload(call: Call, console: Console) -> dict[str, object]:
     try:
-        payload = json.loads(sys.stdin.buffer.read())
+        payload = json.loads(console.input())
     except (ValueError, RecursionError) as error:
         raise _unreadable(str(error)) from error
     if not isinstance(payload, dict):
@@ -91,30 +95,36 @@ def _unreadable(why: str) -> Invalid:
     )
 
 
-def _respond(call: Call, event: HookEvent) -> Reply | None:
+def _respond(call: Call, event: HookEvent, console: Console) -> Reply | None:
     risky = event.kind == "tool" and event.command is not None and is_risky(event.command)
     if event.kind in _UNKEPT or (event.kind in _OF_TOOLS and not risky and not call.has("tools")):
         return None
     folder = call.text("directory") or event.folder
     here = call.replace(options={**call.options, "directory": (folder,)})
     try:
-        workspace = open_for(here, purpose="make")
+        from lastgood.workspace import Workspace  # lazily: most events of a tool end before
+
+        workspace = console.open(here, Workspace, purpose="make")
     except Unsafe:
-        if event.kind == "session-start" or call.has("block") or _may_be_kept(folder):
+        if event.kind == "session-start" or call.has("block") or _may_be_kept(folder, console.environment):
             raise
         return None  # told when the session began
     with workspace:
-        from lastgood.hooks.respond import respond  # lazily: most events of a tool end before
+        from lastgood.hooks.respond import respond  # lazily: as above
+        from lastgood.workspace.opened import Proposal
 
-        return respond(workspace, event, session=os.environ.get(SESSION_VARIABLE) or None)
+        workspace.proposal = Proposal(console.proposed)
+        reply = respond(workspace, event, session=console.environment.get(SESSION_VARIABLE) or None)
+        console.have_watched(workspace, call)
+        return reply
 
 
-def _may_be_kept(folder: str) -> bool:
+def _may_be_kept(folder: str, environment: Mapping[str, str]) -> bool:
     """Tell whether a folder may be a workspace (rule S11)."""
     from lastgood.workspace.arguments import admit
 
     try:
-        admit(os.path.realpath(folder), os.environ, allow_root=False)
+        admit(os.path.realpath(folder), environment, allow_root=False)
     except Unsafe:
         return False
     return True

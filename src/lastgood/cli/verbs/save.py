@@ -20,7 +20,7 @@ from lastgood.ids import SESSION_VARIABLE
 from lastgood.model.checkpoint import Actor
 from lastgood.paths import printable, to_text
 from lastgood.value import cast
-from lastgood.workspace.opened import OpenWorkspace
+from lastgood.workspace.opened import OpenWorkspace, Proposal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def save_verb(call: Call, console: Console) -> int:
     # Rule S10: a check, made after the save here, says something about a moment, as a message does.
     judged = kind == "manual" and order is not None
     with console.open(call, OpenWorkspace, purpose="make") as workspace:
-        workspace.proposed = console.proposed
+        workspace.proposal = Proposal(console.proposed)
         with _Watched(console, workspace), ProgressLine(console, "saving"):
             report = workspace.save(
                 message,
@@ -75,6 +75,7 @@ def save_verb(call: Call, console: Console) -> int:
                 actor=_actor(console),
             )
         _tell(report, console, known=workspace.remarks)
+        console.have_watched(workspace, call)
         verdict = None if order is None else _judged(report, order, console, workspace=workspace)
     if verdict is not None:
         report = report.replace(checkpoint=verdict.checkpoint)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _GAPS_SHOWN = 5
 # Among so many of the newest is looked for what an agent did.
 _LOOKED_AT = 50
+# Why a workspace is not watched although somebody wanted that.
+_UNEXPECTED = frozenset({"failed", "other-version"})
 _STATES = {"idle": "green", "active": "cyan", "incomplete": "yellow", "interrupted": "red"}
 _CHANGES = {"added": "green", "deleted": "red"}
 
@@ -50,6 +52,7 @@ def status_without_a_verb(call: Call, console: Console) -> int:
 
 def _looked(call: Call, console: Console) -> StatusReport:
     with console.open(call, OpenWorkspace, purpose="find") as workspace, ProgressLine(console, "looking"):
+        console.have_watched(workspace, call)
         return workspace.status()
 
 
@@ -99,7 +102,7 @@ def _facts(report: StatusReport, call: Call, console: Console) -> list[tuple[str
     facts += [("store", stored)] if whole else ()
     if whole or report.state != "idle":
         facts.append(("state", console.styled(report.state, _STATES[report.state])))
-    facts += [("watched", "lastgood watch makes checkpoints by itself")] if report.resident else ()
+    facts += _watched(report, call)
     facts += _sessions(report, call)
     facts += [("checkpoints", _checkpoints(report, call)), ("you are at", _told(report.at, call))]
     if report.at is not None:
@@ -117,6 +120,22 @@ def _facts(report: StatusReport, call: Call, console: Console) -> list[tuple[str
         facts.append(("health", console.styled(printable(note.message), "red")))
         facts += [("", f"  {line}") for line in hint_lines(note.hint, call)]
     return [*facts, *(("project adds", printable(one)) for one in report.project_settings)]
+
+
+def _watched(report: StatusReport, call: Call) -> list[tuple[str, str]]:
+    """Tell whether a process watches, and what does not go as somebody who wanted that expects."""
+    note = report.resident_note
+    if report.resident:
+        is_usual = note is None or note.code != "on-demand"
+        said = "lastgood watch makes checkpoints by itself" if is_usual or note is None else note.message
+        rest = [] if note is None or note.code == "on-demand" else [("", note.message)]
+        return [("watched", said), *rest]
+    if note is None or not (call.has("verbose") or note.code in _UNEXPECTED):
+        return []
+    return [
+        ("watched", f"no: {printable(note.message)}"),
+        *(("", f"  {one}") for one in hint_lines(note.hint, call)),
+    ]
 
 
 def _sessions(report: StatusReport, call: Call) -> list[tuple[str, str]]:

@@ -7,50 +7,64 @@ import signal
 import time
 
 from lastgood.cli import opening
+from lastgood.cli.background import ENDING, is_outdated, make_room, start_by_hand, stop, stopping
 from lastgood.cli.opening import open_group
 from lastgood.cli.verbs.save import counted
-from lastgood.cli.verbs.serving import Service
+from lastgood.cli.verbs.serving import Service, rest_of, tell_background
 from lastgood.cli.wording import beside_or_below, count, duration
-from lastgood.errors import LastgoodError, Usage
+from lastgood.errors import Busy, LastgoodError
 from lastgood.paths import printable
-from lastgood.workspace.watching import LEAST_APART, REST, WatchedWorkspace
+from lastgood.workspace import open_as
+from lastgood.workspace.opened import OpenWorkspace
+from lastgood.workspace.residence import tell_failure
+from lastgood.workspace.watching import LEAST_APART, Watches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
     from lastgood.model.checkpoint import HealthNote, SaveReport
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_LONGEST_REST = 3600.0
-
 
 def watch_verb(call: Call, console: Console) -> int:
     """Watch until a signal ends it; a second one ends also the last save."""
-    rest = opening.seconds_option(call, "rest")
-    rest = REST if rest is None else rest
-    if not 0 < rest <= _LONGEST_REST:
-        raise Usage("--rest is a time of at most an hour", hint="for example: --rest 5s")
-    with open_group(call, WatchedWorkspace, purpose="make") as workspace:
-        teller = _Teller(console, place=printable(workspace.path), rest=rest)
-        stop, ending = os.pipe()
-        os.set_blocking(ending, False)
+    opening.one_of(call, "background", "stop")
+    rest = rest_of(call)
+    if call.has("stop"):
+        return _stopped(call, console)
+    with open_group(call, OpenWorkspace, purpose="make") as workspace:
+        if call.has("background"):
+            pid = start_by_hand(workspace, console.environment, rest=rest)
+            return tell_background(console, workspace.path, pid=pid)
+        return _watched(workspace, console, rest=rest)
 
-        def end(number: int, _frame: object) -> None:
-            for each in heeded:
-                signal.signal(each, signal.SIG_DFL)
-            os.write(ending, bytes((number,)))
 
-        # Who starts it with nohup, or beside other work in a script, wants it to go on.
-        heeded = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
-        for number in heeded:
-            signal.signal(number, end)
-        service = Service(workspace)
-        try:
-            workspace.watch(stop=stop, rest=rest, service=service, teller=teller)
-        finally:
-            service.close()
+def _watched(workspace: OpenWorkspace, console: Console, *, rest: float) -> int:
+    context = workspace._context  # noqa: SLF001 - it is what is watched
+    teller = _Teller(console, place=printable(workspace.path), rest=rest)
+    if context.locks.is_served():
+        make_room(context.store, context.locks)
+    stop = stopping()
+    watches = Watches()
+    service = Service(watches, store=workspace.store, locks=context.locks, environment=console.environment)
+    try:
+        watches.add(workspace, rest=rest, teller=teller)
+        watches.run(stop, service=service)
+    finally:
+        service.close()
+        watches.close()
     console.note(f"watched no longer: {count(teller.made, 'checkpoint')} made")
+    return 0
+
+
+def _stopped(call: Call, console: Console) -> int:
+    with open_group(call, OpenWorkspace, purpose="find", anywhere=True) as workspace:
+        context = workspace._context  # noqa: SLF001 - what is ended is of its store
+        pid = stop(context.locks, context.store)
+    if not console.answer("watch", {"stopped": pid}):
+        console.note("no process watches" if pid is None else f"process {pid} watches no longer")
     return 0
 
 
@@ -101,3 +115,41 @@ class _Teller:
         console.warn(f"{at}  {printable(note.message)}")
         for line in console.hints(note.hint):
             console.warn(f"  {line}")
+
+
+# --- The process in the background, which has no terminal ---
+
+
+def run(root: str, store: str, rest: str) -> NoReturn:
+    """Be the process that watches in the background, beginning with one workspace."""
+    for number in ENDING:  # whoever started it may have ignored them
+        signal.signal(number, signal.SIG_DFL)
+    stop = stopping()
+    try:
+        _watch_here(root, store, rest=float(rest) if rest else None, stop=stop)
+    except (LastgoodError, OSError):
+        os._exit(1)
+    os._exit(0)
+
+
+def _watch_here(root: str, store: str, *, rest: float | None, stop: int) -> None:
+    environment = dict(os.environ)
+    workspace = open_as(OpenWorkspace, root, store=store, environment=environment, passing=True)
+    watches = Watches()
+    context = workspace._context  # noqa: SLF001 - it is what is watched
+    service = Service(watches, store=workspace.store, locks=context.locks, environment=environment)
+    try:
+        if context.locks.is_served() and rest is None and is_outdated(context):
+            make_room(context.store, context.locks)
+        try:
+            watches.add(workspace, rest=rest)
+        except LastgoodError as error:
+            if not isinstance(error, Busy):
+                tell_failure(context, error)
+            raise
+        service.begin()
+        if service.descriptor is not None:
+            watches.run(stop, service=service, idle=workspace.settings.watch.idle)
+    finally:
+        service.close()
+        watches.close()
