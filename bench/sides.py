@@ -366,7 +366,7 @@ from lastgood.cli import client
 client._GREETING_SECONDS = 60.0
 for _ in range(int(sys.argv[2])):
     before = time.perf_counter()
-    answer = client._answer(["-C", sys.argv[3], "save"])
+    answer = client._answer(client.Question(["-C", sys.argv[3], "save"]))
     print(time.perf_counter() - before)
     assert answer is not None, "it declined"
 """

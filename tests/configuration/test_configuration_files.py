@@ -37,7 +37,7 @@ def test_every_setting_is_heard_as_a_variable(project: Path, home: Path, key: st
     name = "LASTGOOD_" + key.upper().replace(".", "_").replace("-", "_")
     text = {
         "rungs": "last=3",
-        "choice": "fast",
+        "choice": next(iter(KEYS[key].choices), ""),
         "choices": "",
         "flag": "0",
         "text": "/f",

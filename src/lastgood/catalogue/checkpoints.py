@@ -703,6 +703,15 @@ class SqliteCatalogue(CatalogueMaintainer):
         """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
         return self._database.write(lambda connection: drop(connection, checkpoints))
 
+    def version(self) -> tuple[int, int]:
+        """Return what is another once anything has changed, by this process or another."""
+        return self._database.read(
+            lambda connection: (
+                int(connection.execute("PRAGMA data_version").fetchone()[0]),
+                connection.total_changes,
+            )
+        )
+
     def clear_freed(self) -> None:
         """Declare that the bytes of all dropped rows are freed."""
         self._database.write(lambda known: known.execute("DELETE FROM meta WHERE name = 'freed'"))

@@ -218,7 +218,8 @@ class GitWriter:
         compressor: Compressor,
         draft: PackDraft | None = None,
     ) -> None:
-        packs.refresh()
+        if packs.unreadable or packs.changed():
+            packs.refresh()
         self._import: BlobImport | None = None
         self._lent: frozenset[bytes] = frozenset()
         self._imported = False  # one attempt: what cannot be copied is stored by whoever adds it

@@ -33,12 +33,14 @@ DECLINED, DONE, BROKEN = b"d", b"a", b"b"
 STREAM_BYTES, SIZE_BYTES = 1, 4
 
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
 def build() -> bytes:
     """Return what tells one installed lastgood, with its Python, from another; OSError where nothing does."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    seen = os.stat(package)
+    seen = os.stat(_PACKAGE)
     version = getattr(sys.modules["lastgood"], "__version__", "")
-    text = f"{version} {sys.hexversion} {seen.st_dev} {seen.st_ino} {seen.st_mtime_ns} {package}"
+    text = f"{version} {sys.hexversion} {seen.st_dev} {seen.st_ino} {seen.st_mtime_ns} {_PACKAGE}"
     return os.fsencode(text).replace(b"\n", b" ")
 
 

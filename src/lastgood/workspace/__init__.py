@@ -420,6 +420,10 @@ class WorkspaceState:
         root = _root(wanted, environment, opened, catalogue=catalogue, purpose=purpose, allow_root=False)
         return root, opened.place(catalogue, to_bytes(root)).key
 
+    def catalogue_version(self) -> tuple[int, int]:
+        """Return what is another once anything in the catalogue has changed."""
+        return self._catalogue.version()
+
     def configure(self) -> None:
         """Go on by the configuration as it is now."""
         settings, faults = self._chosen.anew(to_text(self._root))

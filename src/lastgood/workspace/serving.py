@@ -48,14 +48,16 @@ class ServedWorkspaces:
         self._store = store
         self._environment = dict(environment)
         self._variables = _counting(self._environment)
+        # Where callers were that needed no second look since: what that rests on, and what they meant.
+        self._places: dict[str, tuple[WorkspaceState, tuple[object, ...], tuple[str, str]]] = {}
         self._files = self._stamps()
-        if not self.is_current():
+        if not is_current(store):
             raise Declined
 
     def is_current(self) -> bool:
         """Tell whether the store is the one that was opened, in the same format."""
         try:
-            return self._stamps() == self._files and is_current(self._store)
+            return self._stamps() == self._files
         except OSError:
             return False
 
@@ -68,15 +70,34 @@ class ServedWorkspaces:
             place = store_path(None if store is None else to_text(plain(store)), environment)
             if _counting(environment) != self._variables or not _is_same(place, self._store):
                 raise Declined
-            wanted = None if directory is None else to_text(plain(directory))
-            state = self._watches.last_used.state
-            root, key = state.place_for(wanted, environment, purpose=purpose)
+            root, key = self._place(directory, environment, purpose=purpose)
             settings, faults = read_settings(root, environment=environment)
         except (LastgoodError, OSError):
             raise Declined from None
         if faults or not os.path.isdir(root) or not self._has_same_git(environment, root):
             raise Declined
         return root, key, settings
+
+    def _place(
+        self, directory: str | None, environment: Mapping[str, str], *, purpose: Purpose
+    ) -> tuple[str, str]:
+        """Return where a call is and the key of that; as long as nothing changed, as it was found before."""
+        wanted = None if directory is None else to_text(plain(directory))
+        here = wanted
+        if wanted is None and not environment.get("LASTGOOD_WORKSPACE"):
+            here = os.getcwd()
+        watched = None if here is None else self._watches.find(to_bytes(here))
+        known = None if here is None or watched is None else self._places.get(here)
+        if here is not None and watched is not None and known is not None:
+            state, evidence, place = known
+            if state is watched.state and evidence == _evidence(state, here):
+                return place
+        place = self._watches.last_used.state.place_for(wanted, environment, purpose=purpose)
+        watched = self._watches.find(to_bytes(place[0]))
+        # Only where somebody is at its top, and it has a checkpoint: what lies above cannot count then.
+        if here == place[0] and watched is not None and watched.workspace.stands_at() is not None:
+            self._places[here] = watched.state, _evidence(watched.state, here), place
+        return place
 
     def open(
         self,
@@ -138,7 +159,7 @@ class ServedWorkspaces:
 
     def _stamps(self) -> list[tuple[int, int]]:
         store = self._store
-        places = (store, store + b"/catalogue.sqlite3", store + b"/objects.git")
+        places = (store, store + b"/catalogue.sqlite3", store + b"/objects.git", store + b"/format")
         return [(seen.st_dev, seen.st_ino) for seen in map(os.stat, places)]
 
 
@@ -199,8 +220,15 @@ def _counting(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def _evidence(state: WorkspaceState, here: str) -> tuple[object, ...]:
+    """Return what has to be the same for a folder to be the workspace that it was."""
+    seen = os.stat(here)
+    mine = seen.st_dev, seen.st_ino, seen.st_mode, seen.st_uid
+    return state.catalogue_version(), os.path.realpath(here) == here, *mine
+
+
 def _is_same(place: str, store: bytes) -> bool:
-    return os.path.samestat(os.stat(place), os.stat(store))
+    return place == to_text(store) or os.path.samestat(os.stat(place), os.stat(store))
 
 
 def _git_in(search_path: bytes) -> bytes | None:
