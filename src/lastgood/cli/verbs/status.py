@@ -209,8 +209,8 @@ def _drift(report: StatusReport, call: Call, console: Console) -> list[tuple[str
     facts = [("since then", changes(report.drift))]
     for one in report.changed:
         status = console.styled(f"{one.status:8}", _CHANGES.get(one.status, "yellow"))
-        left = "  (left by a merge: take it or delete it)" if _is_of_merge(one) else ""
-        facts.append(("", f"  {status} {path_text(one.path)}{left}"))
+        facts.append(("", f"  {status} {path_text(one.path)}"))
+        facts += [("", "           left by a merge: take it or delete it")] if _is_of_merge(one) else ()
     drift = report.drift
     more = drift.added + drift.modified + drift.deleted - len(report.changed)
     if more:
