@@ -30,7 +30,6 @@ def hint(*words: str) -> str:
         ("stash pop", "lastgood restore"),
         ("op log", "write: lastgood undo --list"),
         ("reflog", "lastgood undo --list"),
-        ("blame a.txt", "lastgood log PATH"),
         ("find a.txt", "lastgood log PATH"),
         ("dump @ a.txt", "lastgood cat REF PATH"),
         ("mount /mnt", "lastgood restore REF --to DIR"),

@@ -34,7 +34,6 @@ _ANSWERS = {
     # git
     "add": f"nothing has to be added; {_SAVE}",
     "bisect": f"{_LIST}\nto try one: lastgood check REF -- COMMAND",
-    "blame": _LOG,
     "branch": f"{_GITS}\nto name a checkpoint: lastgood name REF NAME",
     "checkout": _RESTORE,
     "cherry-pick": "to bring back some paths: lastgood restore REF PATH...",
