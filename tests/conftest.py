@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
@@ -34,7 +34,13 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["tools.chance"]
 
+HERE = Path(__file__).parent
 MEMORY = Path("/dev/shm")
+# Where scripts/check mounted a file system in memory for the run, and the rooms whose tests stay on the disk
+# all the same: how files are told to be unchanged, replaced and made safe depends on the file system.
+PLACE = os.environ.get("LASTGOOD_TEST_MEMORY")
+ON_DISK = frozenset({"faults", "project_git", "real", "restore", "scanner", "workspace"})
+FAILED = pytest.StashKey[bool]()
 GIT_ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -121,12 +127,42 @@ for number, own in (
         signal.signal(number, own)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember that a test failed, for the fixtures that clean up."""
+    report = yield
+    item.stash[FAILED] = report.failed or item.stash.get(FAILED, False)
+    return report
+
+
+def _placed(folder: Path, request: pytest.FixtureRequest) -> Path:
+    """Return a folder like one on the disk, in memory if there is room and the test need not be on a disk."""
+    if PLACE is None or request.path.relative_to(HERE).parts[0] in ON_DISK:
+        return folder
+    placed = Path(PLACE, folder.parent.name, folder.name)
+    placed.mkdir(mode=0o700, parents=True)
+    return placed
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Return the folder of the test; what is in memory is gone after it, or on the disk if it failed."""
+    folder = _placed(tmp_path, request)
+    yield folder
+    if folder != tmp_path:
+        if request.node.stash.get(FAILED, False):
+            subprocess.run(["cp", "-a", f"{folder}/.", tmp_path], check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.fixture(autouse=True)
 def nobody_uses_the_real_home(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Point home, state and configuration at an empty folder, and forget inherited settings."""
-    home = tmp_path_factory.mktemp("home")
+    home = _placed(tmp_path_factory.mktemp("home"), request)
     monkeypatch.setenv("HOME", str(home))
     for name in tuple(os.environ):
         if name.startswith(("LASTGOOD_", "XDG_", "GIT_")) and name != "LASTGOOD_TEST_CACHE":
