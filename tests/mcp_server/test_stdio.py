@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
+import signal
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from tools.command import COMMAND, SOURCE, Command
+from tools.command import COMMAND, PATIENCE, SOURCE, Command
 
 # The command, killed when its restore takes the first thing away: all is written by then, nothing recorded.
 _KILLED = """
@@ -95,3 +99,49 @@ def test_a_server_killed_in_a_restore_leaves_what_the_next_one_recovers(
     assert recovered.structured_content["interrupted_restore"] == "finished-restore"
     assert (lastgood.project / "notes.txt").read_text() == "good\n"
     assert not (lastgood.project / "new.txt").exists()
+
+
+def server_of(command: Command) -> subprocess.Popen[bytes]:
+    """Start a server that was greeted, its pipes in the test's hands."""
+    words = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    server = subprocess.Popen(
+        [sys.executable, COMMAND, "mcp"],
+        cwd=command.project,
+        env=command.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    say(server, {"id": 1, "method": "initialize", "params": words})
+    assert server.stdout is not None
+    assert b"lastgood" in server.stdout.readline()
+    say(server, {"method": "notifications/initialized"})
+    return server
+
+
+def say(server: subprocess.Popen[bytes], words: dict[str, object]) -> None:
+    assert server.stdin is not None
+    server.stdin.write(json.dumps({"jsonrpc": "2.0"} | words).encode() + b"\n")
+    server.stdin.flush()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_server_that_has_nothing_to_do(lastgood: Command, number: signal.Signals) -> None:
+    """Also while its host keeps the pipe open."""
+    with server_of(lastgood) as server:
+        server.send_signal(number)
+        assert server.wait(PATIENCE) == 128 + number
+
+
+def test_what_is_under_way_when_a_server_is_told_to_end_comes_to_its_end(lastgood: Command) -> None:
+    lastgood("save", "first")
+    call = {"name": "save", "arguments": {"message": "to the end"}, "_meta": {"progressToken": "seen"}}
+    with server_of(lastgood) as server, (lastgood.store / "locks" / "store.lock").open("r+b") as lock:
+        assert server.stdout is not None
+        fcntl.flock(lock, fcntl.LOCK_EX)  # so that the save waits
+        say(server, {"id": 2, "method": "tools/call", "params": call})
+        assert b"saving" in server.stdout.readline()
+        server.send_signal(signal.SIGTERM)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        assert server.wait(PATIENCE) == 128 + signal.SIGTERM
+
+    assert lastgood("list", "--json").json["checkpoints"][0]["message"] == "to the end"

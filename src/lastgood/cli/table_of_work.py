@@ -146,7 +146,7 @@ WORK: tuple[Verb, ...] = (
             ("lastgood mcp", "as the host starts it"),
             ("lastgood -C ~/project mcp", "for one project, wherever the host is started"),
         ),
-        codes=(0, 17),
+        codes=(0, 17, 130, 143),
     ),
     Verb(
         name="session",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import signal
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -77,6 +79,8 @@ class Server(MCPServer[None]):
         self._opening = opening
         self.complete = complete
         self._plans: OrderedDict[str, Planned] = OrderedDict()
+        self._under_way = 0
+        self._ending: int | None = None
         super().__init__(
             "lastgood",
             title="lastgood",
@@ -107,7 +111,22 @@ class Server(MCPServer[None]):
             with self._opening(purpose) as workspace:
                 return work(workspace)
 
-        return await present_bridge().call(opened, whole=whole)
+        self._under_way += 1
+        try:
+            return await present_bridge().call(opened, whole=whole)
+        finally:
+            self._under_way -= 1
+            self._end_if_idle()
+
+    def end(self, code: int) -> None:
+        """End the process with an exit code as soon as no call is under way."""
+        self._ending = code
+        self._end_if_idle()
+
+    def _end_if_idle(self) -> None:
+        if self._ending is not None and not self._under_way:
+            # The SDK's thread that reads standard input would wait for a line that may never come.
+            os._exit(self._ending)
 
     async def plan(self, form: Form, words: Words) -> Planned:
         """Make the plan that some words ask for; an id without other words means one that was made before."""
@@ -412,5 +431,17 @@ async def _working(context: Context[Any, Any], says: str) -> AsyncIterator[None]
 
 
 def serve(opening: Opening, *, complete: Complete, version: str) -> None:
-    """Serve on standard input and output until the client goes away."""
-    Server(opening, complete=complete, version=version).run("stdio")
+    """Serve on standard input and output until the client goes away, or a signal ends it.
+
+    A call that is under way then comes to its end; a second signal ends that too.
+    """
+    server = Server(opening, complete=complete, version=version)
+
+    def end(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        server.end(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)
+    server.run("stdio")

@@ -30,7 +30,9 @@ def mcp_verb(call: Call, console: Console) -> int:
     def opening(purpose: Purpose) -> Workspace:
         return open_silently(call, Workspace, purpose=purpose)
 
-    console.flush()
+    if console.can_ask:
+        console.note("Waiting for what an agent's host says; a host starts this, as after:")
+        console.note("  claude mcp add lastgood -- lastgood mcp")
     serve(opening, complete=partial(completed_within, call=call), version=VERSION)
     return 0
 
