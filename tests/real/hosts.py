@@ -38,7 +38,8 @@ class Host:
         self.name = name
         self.home = home
         self.project = project
-        self.environment = {"HOME": str(home), "PATH": os.defpath}
+        # None is to outlive its test: a process that watches would.
+        self.environment = {"HOME": str(home), "PATH": os.defpath, "LASTGOOD_WATCH_ON_DEMAND": "never"}
         if name == "codex":
             self._configure(model)
         elif name == "opencode":
