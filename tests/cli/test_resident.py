@@ -431,7 +431,6 @@ def _saving(command: Command, number: int) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.chance("when the resident is killed")
 def test_one_that_is_killed_at_any_moment_is_noticed_by_no_caller(kept: Command) -> None:
     drawn = random.Random(os.urandom(8))
     for number in range(200 if TORTURE else 6):
