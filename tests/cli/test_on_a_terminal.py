@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from lastgood.cli.wording import brief_moment, table, width
+from lastgood.cli.wording import ago, brief_moment, table, width
 from lastgood.view import timestamp
 from tools.command import COMMAND, Command
 from tools.harm import lose
@@ -126,6 +126,20 @@ def test_dates_are_the_more_exact_the_nearer() -> None:
     assert brief_moment(now - 1_000_000_000, now=now) == "11:59:59"
     assert brief_moment(now - DAY, now=now) == "Nov 22 12:00"
     assert brief_moment(now - 400 * DAY, now=now) == "2025-10-19"
+
+
+def test_an_age_is_told_in_the_smaller_unit_up_to_two_of_the_larger() -> None:
+    minute = 60 * 1_000_000_000
+    told = [ago(0, now=number * minute) for number in (0, 1, 75, 119, 120, 47 * 60, 48 * 60)]
+    assert told == [
+        "just now",
+        "60 seconds ago",
+        "75 minutes ago",
+        "119 minutes ago",
+        "2 hours ago",
+        "47 hours ago",
+        "2 days ago",
+    ]
 
 
 def test_a_table_shortens_what_gives_way_in_order() -> None:
