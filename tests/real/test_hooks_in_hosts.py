@@ -36,7 +36,8 @@ EDITS: dict[str, tuple[str, Any]] = {
         },
     ),
 }
-BY_SHELL = "rm -f notes.bak; echo shell >> notes.txt"
+# Codex itself refuses an rm -f that nobody may approve.
+BY_SHELL = "cp mine.txt copy.txt; echo shell >> notes.txt"
 STAYS = "echo broken > notes.txt; touch begun; sleep 600"
 
 
