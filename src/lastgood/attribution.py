@@ -29,6 +29,8 @@ UNKNOWN = Actor()
 WORKERS = frozenset({"agent", "tool"})
 # Their messages say before what they were made: what is in them was done for the turn that is under way.
 _MADE_BEFORE = frozenset({"risky", "compaction"})
+# With these a turn ends.
+_ENDS = frozenset({"turn", "error", "interrupt", "session-end"})
 
 
 class Link(Value):
@@ -39,12 +41,16 @@ class Link(Value):
 
 
 class Authorship(Value):
-    """Whose some changes are: ``label`` says for what, ``initial`` that they were there at first."""
+    """Whose some changes are: ``label`` says for what, ``initial`` that they were there at first.
+
+    ``beside`` tells that somebody else's turn went on meanwhile.
+    """
 
     actor: Actor
     checkpoint: Checkpoint
     label: str = ""
     initial: bool = False
+    beside: bool = False
 
 
 def links(context: Context) -> Iterator[Link]:
@@ -86,9 +92,8 @@ class Authors:
         if turn is not None and (before_call or after.kind in _MADE_BEFORE):
             label = turn.name
         actor = self._said(after, before, turn=turn)
-        if actor.type not in {"unknown", "lastgood"} and self._is_beside_others(after, before):
-            actor = UNKNOWN
-        return Authorship(actor=actor, checkpoint=after, label=label)
+        beside = actor.type != "lastgood" and self._is_beside_others(after, before)
+        return Authorship(actor=UNKNOWN if beside else actor, checkpoint=after, label=label, beside=beside)
 
     def _said(self, after: Checkpoint, before: CheckpointFacts, *, turn: Effect | None) -> Actor:
         """Return whom the checkpoints name that were made since another one, if they agree."""
@@ -140,8 +145,8 @@ class Authors:
                 return True
             if ended <= started:
                 continue
-            # The checkpoint of a turn is made just before that is recorded as ended.
-            if before.kind == "turn" and turn.after < before.sequence:
+            # What a turn came to is kept just before it is recorded as ended.
+            if before.kind in _ENDS and turn.after < before.sequence:
                 earlier = earlier or self._context.catalogue.get(before.id)
                 if earlier is not None and earlier.session == turn.session:
                     continue
@@ -166,12 +171,18 @@ class Authors:
         return None if alive else session.ended_at or session.heartbeat_at
 
 
+def turns_under_way(context: Context) -> list[Effect]:
+    """Return the turns of sessions that live, in the order of their start."""
+    running = context.work.effects(context.key, state="running")
+    turns = [one for one in running if one.task is None and one.session is not None]
+    found = {id: context.work.session(id) for one in turns if (id := one.session) is not None}
+    alive = {id for id, one in found.items() if one is not None and state_of(context, one) == "active"}
+    return [one for one in turns if one.session in alive]
+
+
 def is_beside_turns(context: Context, *, session: str) -> bool:
     """Tell whether the turn of another session is under way now."""
-    running = context.work.effects(context.key, state="running")
-    others = {one.session for one in running if one.task is None and one.session not in {None, session}}
-    found = [context.work.session(one) for one in others if one is not None]
-    return any(one is not None and state_of(context, one) == "active" for one in found)
+    return any(one.session != session for one in turns_under_way(context))
 
 
 # --- What went on beside a session: files taken back under it, and others at the same file ---

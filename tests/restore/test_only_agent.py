@@ -174,6 +174,28 @@ def test_a_turn_under_way_counts_as_the_agents(work: Work) -> None:
     assert (work.text("theirs"), work.text("gone")) == ("one\n", "one\n")
 
 
+def test_a_turn_whose_host_died_leaves_what_came_since_alone(work: Work) -> None:
+    """Who changed it since nobody knows; the last session whose work is known is meant."""
+    died = work.workspace.session_start(exclusive=False)
+    work.workspace.within(died.session.id).step_start("a prompt")
+    work.workspace.session_break_off(died.session.id, reason="killed")
+    work.agent(theirs="two\n")
+    work.write("gone", "mine\n")
+
+    work.workspace.restore(only_agent=True)
+
+    assert (work.text("theirs"), work.text("gone")) == ("one\n", "mine\n")
+
+
+def test_a_turn_that_was_cut_short_counts_as_the_agents(work: Work) -> None:
+    work.write("theirs", "two\n")
+    work.within.save("interrupted: a prompt", kind="turn")
+
+    work.workspace.restore(only_agent=True)
+
+    assert work.text("theirs") == "one\n"
+
+
 def test_it_is_limited_by_paths_and_by_a_checkpoint(work: Work) -> None:
     work.agent(theirs="two\n", gone="two\n")
     since = work.workspace.get("@").id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.attribution import WORKERS, Authors, is_beside_turns, links
+from lastgood.attribution import WORKERS, Authors, is_beside_turns, links, turns_under_way
 from lastgood.errors import Damaged, NotFound
 from lastgood.lease import session_of
 from lastgood.model.operation import Step
@@ -55,10 +55,8 @@ def agent_work(
     Only ``since`` a checkpoint, if one is given.
     """
     authors = Authors(context)
-    running = [one for one in context.work.effects(context.key, state="running") if one.task is None]
+    under_way = turns_under_way(context)
     chosen = None if session is None else session_of(context, session).id
-    if chosen is None and running:
-        chosen = running[-1].session
     own: list[Link] = []
     unsure: list[Link] = []
     first: CheckpointFacts | None = None
@@ -71,22 +69,21 @@ def agent_work(
         if link.before is None or checkpoint is None:
             break
         said = authors.of(checkpoint, link.before)
-        if chosen is None and said.actor.type in WORKERS:
-            chosen = checkpoint.session
+        sure = _is_work(said, before=link.before)
+        if chosen is None and sure:
+            later = [one.session for one in under_way if one.after >= checkpoint.sequence]
+            chosen = later[-1] if later else checkpoint.session
         if chosen is None or checkpoint.session != chosen:
             continue
-        sure = _is_work(said)
         if sure or (checkpoint.actor.type in WORKERS and said.actor.type == "unknown"):
             (own if sure else unsure).append(link)
             first = link.before if sure else first
-    is_open = any(one.session == chosen for one in running) and chosen is not None
+    if chosen is None and under_way:
+        chosen = under_way[-1].session
+    is_open = chosen is not None and any(one.session == chosen for one in under_way)
     base = None if newest is None else context.catalogue.get(newest.id)
     if base is None or chosen is None or not (own or is_open):
-        raise NotFound(
-            "no checkpoint tells of changes by an agent"
-            + ("" if chosen is None else f" in session {chosen}"),
-            hint="see whose changes are: lastgood blame .\nsessions: lastgood session list",
-        )
+        raise _no_work(chosen)
     target = base if first is None else context.catalogue.get(first.id)
     return AgentWork(
         session=chosen,
@@ -99,10 +96,18 @@ def agent_work(
     )
 
 
-def _is_work(said: Authorship) -> bool:
+def _no_work(session: str | None) -> NotFound:
+    return NotFound(
+        "no checkpoint tells of changes by an agent" + ("" if session is None else f" in session {session}"),
+        hint="see whose changes are: lastgood blame .\nsessions: lastgood session list",
+    )
+
+
+def _is_work(said: Authorship, *, before: CheckpointFacts) -> bool:
     """Tell whether changes are an agent's; of a turn that was cut short it is what came until the next."""
-    cut_short = said.checkpoint.kind == "turn" and said.checkpoint.actor.type == "unknown"
-    return said.actor.type in WORKERS or cut_short
+    made = said.checkpoint
+    cut_short = made.kind == "turn" and made.actor.type == "unknown" and made.session is not None
+    return said.actor.type in WORKERS or (cut_short and not said.beside and made.previous == before.id)
 
 
 def agent_steps(
