@@ -104,6 +104,28 @@ def test_what_a_turn_left_that_nobody_saw_end_may_be_anybodys(
     assert whose(workspace) == ["-", "unknown"]
 
 
+@pytest.mark.parametrize(
+    "event",
+    [("compaction", {}), ("turn-end", {}), ("tool", {"command": "rm -rf x"})],
+    ids=["compaction", "turn-end", "risky"],
+)
+def test_what_is_kept_outside_of_a_turn_is_not_the_agents(
+    workspace: Workspace, project: Path, host: Host, event: tuple[str, dict[str, Any]]
+) -> None:
+    """And `restore --only-agent` leaves it there."""
+    host.asked("write it")
+    (project / "file").write_text("0\n1\n")
+    host.tells("turn-end")
+    (project / "file").write_text("0\n1\n2\n")
+    (project / "mine").write_text("mine\n")
+    kind, fields = event
+    host.tells(kind, **fields)
+
+    assert whose(workspace) == ["-", "claude-code", "unknown"]
+    steps = {one.path: one.action for one in workspace.plan_restore(only_agent=True).steps}
+    assert steps.get(b"mine", "keep") == "keep"
+
+
 def test_calls_of_tools_are_told_apart_where_they_make_checkpoints(
     opened: Callable[..., Workspace], project: Path
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from lastgood.attribution import (
     UNKNOWN,
+    WORKERS,
     is_beside_turns,
     left_off,
     shared_paths,
@@ -135,18 +136,24 @@ class _Moments:
         """Make a checkpoint if its kind is wanted; ``alone`` tells that a conversation is worth one.
 
         That of a ``turn`` says at which checkpoint the turn began, by which a rewind finds it. Its changes
-        are the agent's unless an ``actor`` is given; beside the turn of another session nobody knows.
+        are the agent's unless a person is given, and while a turn is under way only; outside of one, and
+        beside the turn of another session, nobody knows.
         """
         began = None if turn is None else turn.stood
         if not self._workspace.settings.auto.wants("turn" if kind == "auto" else kind):
             return None
-        others = is_beside_turns(self._context, session=self._session)
+        made_by = actor or self._actor
+        if is_beside_turns(self._context, session=self._session):
+            made_by = UNKNOWN
+        elif made_by.type in WORKERS and not self.turns():
+            # One that was not seen to begin, or what somebody changed after one: nobody knows.
+            made_by = UNKNOWN
         return self._workspace.save(
             message,
             kind=kind,
             metadata=None if began is None else {BEGAN: began},
             allow_empty=allow_empty,
-            actor=UNKNOWN if others else actor or self._actor,
+            actor=made_by,
             budget=self._event.seconds or BUDGET,
             conversation_alone=alone,
         )
