@@ -173,11 +173,20 @@ class Authors:
 
 def turns_under_way(context: Context) -> list[Effect]:
     """Return the turns of sessions that live, in the order of their start."""
+    return [one for one, lives in _unended_turns(context) if lives]
+
+
+def broken_turns(context: Context) -> list[Effect]:
+    """Return the turns that nobody saw end, of sessions that live no more."""
+    return [one for one, lives in _unended_turns(context) if not lives]
+
+
+def _unended_turns(context: Context) -> list[tuple[Effect, bool]]:
     running = context.work.effects(context.key, state="running")
     turns = [one for one in running if one.task is None and one.session is not None]
     found = {id: context.work.session(id) for one in turns if (id := one.session) is not None}
     alive = {id for id, one in found.items() if one is not None and state_of(context, one) == "active"}
-    return [one for one in turns if one.session in alive]
+    return [(one, one.session in alive) for one in turns]
 
 
 def is_beside_turns(context: Context, *, session: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -187,13 +188,47 @@ def test_a_turn_whose_host_died_leaves_what_came_since_alone(work: Work) -> None
     assert (work.text("theirs"), work.text("gone")) == ("one\n", "mine\n")
 
 
-def test_a_turn_that_was_cut_short_counts_as_the_agents(work: Work) -> None:
+def test_what_a_turn_left_that_was_cut_short_stays_and_is_named(work: Work) -> None:
+    """A person may have edited by hand after it, before the next prompt."""
+    work.agent(gone="two\n")
+    turn = work.within.step_start("a prompt")
+    work.write("theirs", "mine\n")
+    work.within.save("interrupted: a prompt", kind="turn", actor=Actor())
+    work.within.step_end(turn, state="failed")
+
+    report = work.workspace.restore(only_agent=True)
+
+    assert (work.text("theirs"), work.text("gone")) == ("mine\n", "one\n")
+    assert results(report) == {"theirs": "kept", "gone": "restored"}
+
+
+def test_where_a_turn_was_cut_short_alone_nothing_is_taken_back(work: Work) -> None:
     work.write("theirs", "two\n")
     work.within.save("interrupted: a prompt", kind="turn")
 
-    work.workspace.restore(only_agent=True)
+    plan = work.workspace.plan_restore(only_agent=True)
 
-    assert work.text("theirs") == "one\n"
+    [step] = plan.steps
+    assert (step.path, step.action) == (b"theirs", "keep")
+    assert step.reason is not None
+    assert "cut short" in step.reason
+    work.workspace.apply(plan)
+    assert work.text("theirs") == "two\n"
+
+
+def test_what_nobody_saved_since_a_host_died_in_its_turn_stays_and_is_named(work: Work) -> None:
+    work.agent(theirs="two\n")
+    with subprocess.Popen(["sleep", "600"]) as host:
+        died = work.workspace.session_start(exclusive=False, owner_pid=host.pid).session.id
+        within = work.workspace.within(died)
+        within.step_start("a prompt")
+        within.save("before: rm", kind="risky", actor=AGENT, allow_empty=True)
+        host.kill()
+    work.write("gone", "mine\n")
+
+    plan = work.workspace.plan_restore(only_agent=True, session=died)
+
+    assert [(one.path, one.action) for one in plan.steps] == [(b"gone", "keep")]
 
 
 def test_it_is_limited_by_paths_and_by_a_checkpoint(work: Work) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.attribution import WORKERS, Authors, is_beside_turns, links, turns_under_way
+from lastgood.attribution import WORKERS, Authors, broken_turns, is_beside_turns, links, turns_under_way
 from lastgood.errors import Damaged, NotFound
 from lastgood.lease import session_of
 from lastgood.model.operation import Step
@@ -23,27 +23,31 @@ if TYPE_CHECKING:
     from lastgood.literals import Favour
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Merged
+    from lastgood.model.session import Effect
     from lastgood.model.tree import Change, Entry
     from lastgood.restore.plan import DeletionEvidence
     from lastgood.snapshot import WorkspaceSnapshot
 
-_WHOSE = "not taken back: another session was at work, and nobody knows whose it is"
+_BESIDE = "not taken back: another session was at work, and nobody knows whose it is"
+_CUT_SHORT = "not taken back: it came with a turn that was cut short, and nobody knows whose it is"
+_DIED = "not taken back: the turn's host died, and nobody knows who changed it since"
 
 
 class AgentWork(Value):
     """What an agent did in a session, newest first: the steps of the history that are its own.
 
-    ``unsure`` are those that may be somebody else's as well. ``base`` is where the workspace stands,
-    ``target`` what was there before the first of them. ``open`` tells that a turn is under way: what
-    changed since the base came in it.
+    ``unsure`` are those that may be somebody else's as well, with why. ``base`` is where the workspace
+    stands, ``target`` what was there before the first of them. ``open`` tells that a turn is under way:
+    what changed since the base came in it, unless ``doubt`` says why nobody knows.
     """
 
     session: str
     base: Checkpoint
     target: Checkpoint
     own: tuple[Link, ...]
-    unsure: tuple[Link, ...] = ()
+    unsure: tuple[tuple[Link, str], ...] = ()
     open: bool = False
+    doubt: str | None = None
     favour: Favour | None = None
 
 
@@ -58,7 +62,7 @@ def agent_work(
     under_way = turns_under_way(context)
     chosen = None if session is None else session_of(context, session).id
     own: list[Link] = []
-    unsure: list[Link] = []
+    unsure: list[tuple[Link, str]] = []
     first: CheckpointFacts | None = None
     newest: CheckpointFacts | None = None
     for link in links(context):
@@ -69,20 +73,22 @@ def agent_work(
         if link.before is None or checkpoint is None:
             break
         said = authors.of(checkpoint, link.before)
-        sure = _is_work(said, before=link.before)
-        if chosen is None and sure:
+        doubt = _doubt(said)
+        if chosen is None and (said.actor.type in WORKERS or doubt == _CUT_SHORT):
             later = [one.session for one in under_way if one.after >= checkpoint.sequence]
             chosen = later[-1] if later else checkpoint.session
         if chosen is None or checkpoint.session != chosen:
             continue
-        if sure or (checkpoint.actor.type in WORKERS and said.actor.type == "unknown"):
-            (own if sure else unsure).append(link)
-            first = link.before if sure else first
+        if said.actor.type in WORKERS:
+            own.append(link)
+            first = link.before
+        elif doubt is not None:
+            unsure.append((link, doubt))
     if chosen is None and under_way:
         chosen = under_way[-1].session
-    is_open = chosen is not None and any(one.session == chosen for one in under_way)
+    is_open, doubt = _turn_of(context, chosen, under_way=under_way)
     base = None if newest is None else context.catalogue.get(newest.id)
-    if base is None or chosen is None or not (own or is_open):
+    if base is None or chosen is None or not (own or unsure or is_open):
         raise _no_work(chosen)
     target = base if first is None else context.catalogue.get(first.id)
     return AgentWork(
@@ -91,7 +97,8 @@ def agent_work(
         target=base if target is None else target,
         own=tuple(own),
         unsure=tuple(unsure),
-        open=is_open and not is_beside_turns(context, session=chosen),
+        open=is_open,
+        doubt=doubt,
         favour=favour,
     )
 
@@ -103,11 +110,25 @@ def _no_work(session: str | None) -> NotFound:
     )
 
 
-def _is_work(said: Authorship, *, before: CheckpointFacts) -> bool:
-    """Tell whether changes are an agent's; of a turn that was cut short it is what came until the next."""
+def _turn_of(
+    context: Context, session: str | None, *, under_way: Sequence[Effect]
+) -> tuple[bool, str | None]:
+    """Return whether nobody saw a session's turn end, and why it is not known who changed what since."""
+    if session is None:
+        return False, None
+    if any(one.session == session for one in under_way):
+        return True, _BESIDE if is_beside_turns(context, session=session) else None
+    return any(one.session == session for one in broken_turns(context)), _DIED
+
+
+def _doubt(said: Authorship) -> str | None:
+    """Return why nobody knows whether changes are an agent's that may be; None if they surely are not."""
     made = said.checkpoint
-    cut_short = made.kind == "turn" and made.actor.type == "unknown" and made.session is not None
-    return said.actor.type in WORKERS or (cut_short and not said.beside and made.previous == before.id)
+    if said.actor.type != "unknown":
+        return None
+    if made.actor.type in WORKERS:
+        return _BESIDE
+    return _CUT_SHORT if made.kind == "turn" and made.session is not None else None
 
 
 def agent_steps(
@@ -120,10 +141,18 @@ def agent_steps(
     """Return the steps that take an agent's changes back and no others, and what of it has to be stored."""
     context = snapshot.context
     changed: dict[bytes, list[tuple[Entry | None, Entry | None]]] = {}
+    doubtful: dict[bytes, str] = {}
     if work.open:
         gaps = snapshot.scan.result.gaps
         base = _files(context, work.base)
-        _note(changed, compare(base, snapshot.files, gaps=gaps), paths=paths)
+        since = list(compare(base, snapshot.files, gaps=gaps))
+        if work.doubt is None:
+            _note(changed, since, paths=paths)
+        else:
+            doubtful.update((one.path, work.doubt) for one in since)
+    for link, why in work.unsure:
+        for one in _changes(context, link):
+            doubtful.setdefault(one.path, why)
     for link in work.own:
         _note(changed, _changes(context, link), paths=paths)
     kept: list[Step] = []
@@ -136,12 +165,11 @@ def agent_steps(
             reverted.append(_reverted(path, pairs))
     target = _files(context, work.target)
     steps, merged = taken_back(snapshot, tuple(reverted), source=work.target.id, favour=work.favour)
-    unsure = {one.path for link in work.unsure for one in _changes(context, link)}
     told = {one.path for one in (*steps, *kept)}
     kept += [
-        Step(path=path, action="keep", reason=_WHOSE)
-        for path in sorted(unsure - told)
-        if not paths or any(within(path, limit) for limit in paths)
+        Step(path=path, action="keep", reason=why)
+        for path, why in sorted(doubtful.items())
+        if path not in told and (not paths or any(within(path, limit) for limit in paths))
     ]
     return in_order((*steps, *_emptied(snapshot, steps, target), *kept)), merged
 
