@@ -111,6 +111,13 @@ def test_a_recovery_that_rolls_back_needs_consent(served: Served) -> None:
     assert notes(served) == "good\n"
 
 
+@pytest.mark.parametrize("plan", ["", "plan_0000000000000000", "anything"])
+def test_no_other_plan_is_consent_to_a_recovery(served: Served, plan: str) -> None:
+    """T1: one that differs is refused as it is for a restore."""
+    assert served.refused("recover", ref="first", roll_back=True, plan=plan)["code"] == "conflict"
+    assert notes(served) == "ruined\n"
+
+
 # --- Nobody to ask: a plan that was looked at, or confirm ---
 
 

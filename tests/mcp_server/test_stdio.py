@@ -91,10 +91,12 @@ def test_a_server_killed_in_a_restore_leaves_what_the_next_one_recovers(
 
     async def recovering(client: Client) -> Any:
         refused = await client.call_tool("save", {"message": "beside it"})
-        return refused, await client.call_tool("recover", {})
+        planned = await client.call_tool("recover", {"roll_back": True, "plan": "plan_of_nothing"})
+        return refused, planned, await client.call_tool("recover", {})
 
-    refused, recovered = talk(lastgood, recovering)
+    refused, planned, recovered = talk(lastgood, recovering)
 
+    assert json.loads(planned.content[0].text)["error"]["code"] == "unsafe"
     assert json.loads(refused.content[0].text)["error"]["code"] == "busy"
     assert recovered.structured_content["interrupted_restore"] == "finished-restore"
     assert (lastgood.project / "notes.txt").read_text() == "good\n"

@@ -79,12 +79,7 @@ def for_plan(
     """Return what to ask before a plan is carried out; True if that was agreed to already."""
     found = planned.plan
     if plan is not None:
-        if plan != found.id:
-            raise Conflict(
-                f"the plan is now {found.id}, not {printable(plan)}: something has changed since",
-                hint="look again with the tool that makes the plan",
-                details={"planned": plan, "plan": found.id},
-            )
+        refuse_other(found, plan)
         return True
     if found.empty and not planned.preview.folder_made:
         return True
@@ -125,9 +120,22 @@ def for_words(
     )
 
 
+def refuse_other(found: RestorePlan, plan: str) -> None:
+    """Refuse a plan that is not the one that was looked at (rule T1)."""
+    if plan != found.id:
+        raise Conflict(
+            f"the plan is now {found.id}, not {printable(plan)}: something has changed since",
+            hint="look again: what is called without a plan says which it would be",
+            details={"planned": plan, "plan": found.id},
+        )
+
+
 def demand_plan(found: RestorePlan, target: Checkpoint, *, plan: str | None) -> None:
-    """Refuse a plan that takes very many files away, unless its id was given (rule T16)."""
-    if plan == found.id or not takes_many_away(found, target):
+    """Refuse another plan than was looked at, and one that takes very many files away (rules T1, T16)."""
+    if plan is not None:
+        refuse_other(found, plan)
+        return
+    if not takes_many_away(found, target):
         return
     raise Unsafe(
         f"this would delete {found.deletions:,} files, a large part of the workspace",

@@ -338,13 +338,21 @@ async def _asked(form: Form, words: Words) -> Elicit[Confirm] | bool:
             return True
         what = "what was left unfinished" if words["ref"] is None else f"{printable(words['ref'])}"
         question = f"Take files and progress back to before {what}? The present files are saved first."
-        return consent.for_words(redact(question), context, confirm=confirm or words["plan"] is not None)
+        agreed = confirm or (
+            words["plan"] is not None and await _server(context).within(partial(_has_plan, words=words))
+        )
+        return consent.for_words(redact(question), context, confirm=agreed)
     undoing = form.name == "undo"
     can: Direction = "undo" if undoing else "redo"
     found = await _server(context).within(lambda workspace: workspace.operations(can=can)[:1])
     if not found or (undoing and found[0].type != "restore"):  # it says so itself, or brings checkpoints back
         return True
     return consent.for_words(consent.operation_words(found[0], undoing=undoing), context, confirm=confirm)
+
+
+def _has_plan(workspace: Workspace, *, words: Words) -> bool:
+    """Tell whether what is taken back has a plan, which the one given is compared with."""
+    return workspace.recover(words["ref"], choice="review", roll_back=True).rolled_back_to is not None
 
 
 def _planning(form: Form, given: Sequence[inspect.Parameter]) -> Call:
