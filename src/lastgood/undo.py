@@ -344,22 +344,38 @@ _PAGE = 16
 _DELETIONS = frozenset({"delete", "prune"})
 
 
-def undo(context: Context, *, way: Way | None = None) -> UndoReport:
+def undo(context: Context, *, way: Way | None = None, of: str | None = None) -> UndoReport:
     """Take back the last restore or delete that was asked for; within a session, that session's last.
 
     A delete whose checkpoints were freed after the grace time is passed over. Raises `Conflict` if
-    a path or a part has changed since, unless forced (a guard is taken all the same) or merged.
+    a path or a part has changed since, unless forced (a guard is taken all the same) or merged; and if
+    the last operation is not the one that is meant, ``of``.
     """
     with RestoreTransaction(context) as restoring:
         operations = (one for one in _newest_first(context) if not _is_freed(context, one))
-        return _undo_or_redo(restoring, to_undo(operations, session=_inside(context)), type="undo", way=way)
+        found = to_undo(operations, session=_inside(context))
+        _refuse_other(found, of, type="undo")
+        return _undo_or_redo(restoring, found, type="undo", way=way)
 
 
-def redo(context: Context, *, way: Way | None = None) -> UndoReport:
-    """Bring again what the last undo took back."""
+def redo(context: Context, *, way: Way | None = None, of: str | None = None) -> UndoReport:
+    """Bring again what the last undo took back; `Conflict` if that is not the operation ``of``."""
     with RestoreTransaction(context) as restoring:
         operations = context.catalogue.operations(context.key)
-        return _undo_or_redo(restoring, to_redo(operations, session=_inside(context)), type="redo", way=way)
+        found = to_redo(operations, session=_inside(context))
+        _refuse_other(found, of, type="redo")
+        return _undo_or_redo(restoring, found, type="redo", way=way)
+
+
+def _refuse_other(found: Operation | None, of: str | None, *, type: Direction) -> None:
+    if of is None or (found is not None and found.id == of):
+        return
+    now = "nothing" if found is None else found.id
+    raise Conflict(
+        f"{type} would now take {now}, not {printable(of)}: something was done since",
+        hint="look again at what was done: lastgood undo --list",
+        details={"of": of, "now": None if found is None else found.id},
+    )
 
 
 def within_reach(context: Context, type: Direction) -> tuple[Operation, ...]:

@@ -34,12 +34,16 @@ class Served:
             )
         )
 
+    def thinks(self) -> None:
+        """Take the time that a person takes; what happens meanwhile is for a test to say."""
+
     def talk(self, talk: Talk, *, answer: ElicitResult | None = None) -> Any:
         """Connect and talk; without an answer the client cannot ask anybody."""
 
         async def answering(context: Any, params: Any) -> ElicitResult:
             self.asked.append(params.message)
             assert answer is not None
+            self.thinks()
             return answer
 
         async def main() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -219,3 +220,95 @@ def test_a_recovery_that_takes_very_many_files_needs_the_plan_itself(served: Ser
     assert (served.project / "made-1.txt").exists()
     served.done("recover", ref="first", roll_back=True, plan=error["details"]["plan"])
     assert not (served.project / "made-1.txt").exists()
+
+
+def brought_back(served: Served) -> str:
+    """Have a restore bring sixty files back that were gone; its operation."""
+    for number in range(60):
+        (served.project / f"made-{number}.txt").write_text("kept\n")
+    served.done("save", name="many")
+    for number in range(60):
+        (served.project / f"made-{number}.txt").unlink()
+    return str(served.done("restore", ref="many", confirm=True)["operation"])
+
+
+def test_an_undo_that_takes_very_many_files_needs_the_operation_itself(served: Served) -> None:
+    """T16."""
+    operation = brought_back(served)
+
+    error = served.refused("undo", confirm=True)
+
+    assert error["code"] == "unsafe"
+    assert "confirm" not in error["hint"]
+    assert error["details"]["deletions"] == 60
+    assert (served.project / "made-1.txt").exists()
+    assert error["details"]["of"] == operation
+    served.done("undo", of=operation)
+    assert not (served.project / "made-1.txt").exists()
+
+
+def test_an_undo_that_takes_very_many_files_is_asked_about_whatever_was_said(served: Served) -> None:
+    """T16: with the counts."""
+    brought_back(served)
+
+    served.refused("undo", confirm=True, answer=ElicitResult(action="decline"))
+
+    assert "This deletes 60 files" in served.asked[0]
+    assert (served.project / "made-1.txt").exists()
+
+
+def test_a_redo_that_takes_very_many_files_needs_the_operation_itself(modern: Served) -> None:
+    """T16."""
+    for number in range(60):
+        (modern.project / f"made-{number}.txt").write_text("kept\n")
+    error = modern.refused("restore", ref="first", confirm=True)
+    modern.done("restore", ref="first", plan=error["details"]["plan"])
+    modern.done("undo", confirm=True)
+
+    of = modern.refused("redo", confirm=True)["details"]["of"]
+
+    assert (modern.project / "made-1.txt").exists()
+    modern.done("redo", of=of)
+    assert not (modern.project / "made-1.txt").exists()
+
+
+# --- Done is what was agreed to ---
+
+
+def test_an_undo_takes_no_other_operation_than_was_agreed_to(
+    project: Path, store: Path, era: str, workspace: lastgood.Workspace
+) -> None:
+    """T1, T8: another door restores while the person thinks."""
+    (project / "a").write_text("good")
+    (project / "b").write_text("good")
+    workspace.save("both", name="both")
+    (project / "a").write_text("ruined")
+    workspace.restore("both", paths=["a"])
+    (project / "b").write_text("ruined")
+
+    class Slow(Served):
+        def thinks(self) -> None:
+            if len(self.asked) == 1:
+                workspace.restore("both", paths=["b"])
+
+    served = Slow(project, store, era=era)
+    answered = served.call("undo", answer=YES)
+
+    assert (project / "b").read_text() == "good" or len(served.asked) > 1
+    assert answered.is_error == (era == "legacy")
+
+
+def test_an_undo_of_an_operation_that_is_not_the_last_is_refused(
+    served: Served, workspace: lastgood.Workspace
+) -> None:
+    """T8."""
+    first = served.done("restore", ref="first", confirm=True)["operation"]
+    (served.project / "notes.txt").write_text("again\n")
+    workspace.restore("first")
+
+    assert served.refused("undo", of=first)["code"] == "conflict"
+    with pytest.raises(lastgood.Conflict):
+        workspace.undo(of=first)
+    with pytest.raises(lastgood.Conflict):
+        workspace.redo(of=first)
+    assert notes(served) == "good\n"

@@ -14,7 +14,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.resolve import Elicit
 from pydantic import BaseModel, Field
 
-from lastgood.errors import Conflict, Unsafe
+from lastgood.errors import Conflict, LastgoodError, Unsafe
 from lastgood.ids import short
 from lastgood.model.canonical import iso
 from lastgood.model.checkpoint import Checkpoint
@@ -22,8 +22,9 @@ from lastgood.model.operation import Operation, RestorePlan
 from lastgood.model.report import RestoreReport, counts_of, planned_outcomes
 from lastgood.paths import printable, to_text
 from lastgood.redaction import redact
-from lastgood.restore.plan import takes_many_away
+from lastgood.restore.plan import inverse, takes_many_away, too_many_deletions
 from lastgood.value import Value
+from lastgood.workspace.api import Workspace
 
 PLAN = "The id of the plan that was looked at: it is carried out if it is still the same."
 CONFIRM = "Go on without asking: the person has agreed to just this."
@@ -59,6 +60,35 @@ class Planned(Value):
     def plan(self) -> RestorePlan:
         """The plan itself."""
         return self.preview.planned
+
+
+class Going(Value):
+    """What an undo or redo would take, and what that means for files by the record of it.
+
+    None as the operation: nothing is left to take. None as the plan: checkpoints alone come back.
+    """
+
+    operation: Operation | None = None
+    plan: RestorePlan | None = None
+    many: bool = False
+    undoing: bool = True
+
+
+def going(workspace: Workspace, *, undoing: bool) -> Going:
+    """Return what an undo, or a redo, would take."""
+    operation = next(iter(workspace.operations(can="undo" if undoing else "redo")), None)
+    if operation is None or (undoing and operation.type != "restore"):
+        return Going(operation=operation, undoing=undoing)
+    steps = inverse(operation.steps) if undoing else operation.steps
+    source = operation.guard if undoing else operation.target
+    plan = RestorePlan(
+        id="", target=source or "", workspace_key=operation.workspace_key, paths=(), steps=steps
+    )
+    try:
+        many = takes_many_away(plan, workspace.get(source or ""))
+    except LastgoodError:  # freed since: how many files would stay is not known
+        many = too_many_deletions(steps, 0)
+    return Going(operation=operation, plan=plan, many=many, undoing=undoing)
 
 
 def agreed(answer: Any) -> None:  # noqa: ANN401 - what a resolver came to, of whichever form
@@ -151,13 +181,51 @@ def can_ask(context: Context[Any, Any]) -> bool:
     return asking is not None and (asking.form is not None or asking.url is None)
 
 
-def operation_words(operation: Operation, *, undoing: bool) -> str:
-    """Return what to ask before an operation is taken back, or done again."""
+def for_operation(
+    going: Going, context: Context[Any, Any], *, of: str | None, confirm: bool
+) -> Elicit[Confirm] | bool:
+    """Return what to ask before an operation is taken back, or done again; True if that was agreed to."""
+    operation, plan = going.operation, going.plan
+    if operation is None:
+        return True
+    if of is not None and of != operation.id:
+        raise Conflict(
+            f"it would now be about {operation.id}, not {printable(of)}: something was done since",
+            hint="look again: what is called without an operation says which it would be",
+            details={"of": of, "now": operation.id},
+        )
+    if plan is None or of is not None or (confirm and not going.many):
+        return True
+    if can_ask(context):
+        return Elicit(_operation_words(operation, plan, going), Confirm)
+    why = (
+        f"it would delete {plan.deletions:,} files, a large part of the workspace"
+        if going.many
+        else "it changes files"
+    )
+    ways = f"of={operation.id}"
+    ways += "" if going.many else ", or confirm=true if the person has agreed to it"
+    raise Unsafe(
+        f"nothing was changed: {why}, and nobody can be asked here",
+        hint=f"to carry it out, call it again with {ways}",
+        details={
+            "of": operation.id,
+            "deletions": plan.deletions,
+            "counts": counts_of(planned_outcomes(plan)),
+        },
+    )
+
+
+def _operation_words(operation: Operation, plan: RestorePlan, going: Going) -> str:
     what: str = operation.type
     if operation.target is not None and operation.target.startswith("ckpt_"):
         what += f" of {short(operation.target)}"
-    does = "Take back" if undoing else "Do again"
-    return f"{does} the {what}, made {iso(operation.at)} ({operation.id})?"
+    does = "Take back" if going.undoing else "Do again"
+    lines = [f"{does} the {what}, made {iso(operation.at)} ({operation.id})?"]
+    lines.append(_counted(plan) or "No files change.")
+    if going.many:
+        lines.append(f"This deletes {plan.deletions:,} files, a large part of the workspace.")
+    return redact("\n".join(lines))
 
 
 def _question(planned: Planned, *, many: bool) -> str:

@@ -32,10 +32,9 @@ from pydantic import Field
 from lastgood.aio.calls import present_bridge
 from lastgood.documents import told as documented
 from lastgood.errors import LastgoodError, NotFound, Usage
-from lastgood.literals import Direction
 from lastgood.mcp_server import consent
 from lastgood.mcp_server.answers import MOST, Complete, failed, failure, told
-from lastgood.mcp_server.consent import Confirm, Planned
+from lastgood.mcp_server.consent import Confirm, Going, Planned
 from lastgood.mcp_server.signatures import description, first_sentence, parameters
 from lastgood.mcp_server.tools import FORMS, Form, Words, apply, file_content, show
 from lastgood.paths import printable, to_text
@@ -259,9 +258,9 @@ def made(form: Form) -> VerbTool:
     given += [_parameter(flag, bool, first_sentence(verb), False) for flag, verb in form.flags.items()]
     if form.plans or form.whole:
         given.append(_parameter("plan", str | None, consent.PLAN, None))
-    if form.plans or form.asks:
+    if form.plans or form.asks or form.goes:
         given.append(_parameter("confirm", bool, consent.CONFIRM, False))
-    call = _planning(form, given) if form.plans else _calling(form, given)
+    call = (_planning if form.plans else _going if form.goes else _calling)(form, given)
     tool = VerbTool.from_function(
         call,
         name=form.name,
@@ -298,7 +297,7 @@ def _calling(form: Form, given: Sequence[inspect.Parameter]) -> Call:
     """Return what a tool does that needs no plan."""
 
     async def ask(**words: Any) -> Elicit[Confirm] | bool:  # noqa: ANN401 - as the signature below says
-        return await _asked(form, words)
+        return await _asked(words)
 
     async def call(**words: Any) -> CallToolResult:  # noqa: ANN401 - the same
         context = words.pop("context")
@@ -330,24 +329,17 @@ def _dry_run(planned: Planned) -> Document:
     return documented(planned.preview.replace(dry_run=True))
 
 
-async def _asked(form: Form, words: Words) -> Elicit[Confirm] | bool:
-    """Return what to ask before files are changed without a plan; True where nothing has to be."""
+async def _asked(words: Words) -> Elicit[Confirm] | bool:
+    """Return what to ask before a recovery takes files back; True where nothing has to be."""
     context, confirm = words["context"], words["confirm"]
-    if form.name == "recover":
-        if not words["roll_back"]:
-            return True
-        what = "what was left unfinished" if words["ref"] is None else f"{printable(words['ref'])}"
-        question = f"Take files and progress back to before {what}? The present files are saved first."
-        agreed = confirm or (
-            words["plan"] is not None and await _server(context).within(partial(_has_plan, words=words))
-        )
-        return consent.for_words(redact(question), context, confirm=agreed)
-    undoing = form.name == "undo"
-    can: Direction = "undo" if undoing else "redo"
-    found = await _server(context).within(lambda workspace: workspace.operations(can=can)[:1])
-    if not found or (undoing and found[0].type != "restore"):  # it says so itself, or brings checkpoints back
+    if not words["roll_back"]:
         return True
-    return consent.for_words(consent.operation_words(found[0], undoing=undoing), context, confirm=confirm)
+    what = "what was left unfinished" if words["ref"] is None else f"{printable(words['ref'])}"
+    question = f"Take files and progress back to before {what}? The present files are saved first."
+    agreed = confirm or (
+        words["plan"] is not None and await _server(context).within(partial(_has_plan, words=words))
+    )
+    return consent.for_words(redact(question), context, confirm=agreed)
 
 
 def _has_plan(workspace: Workspace, *, words: Words) -> bool:
@@ -381,6 +373,37 @@ def _planning(form: Form, given: Sequence[inspect.Parameter]) -> Call:
     asking = _signed(ask, [*means, _CONTEXT, planned])
     agreement = _parameter("agreement", Annotated[ElicitationResult[Confirm], Resolve(asking)])
     return _signed(call, [*given, _CONTEXT, planned, agreement])
+
+
+def _going(form: Form, given: Sequence[inspect.Parameter]) -> Call:
+    """Return what a tool does that takes an operation back, or does it again: asks, and takes just that."""
+
+    async def look(**words: Any) -> Going:  # noqa: ANN401 - as the signature below says
+        work = partial(consent.going, undoing=form.name == "undo")
+        return await _server(words["context"]).within(work)
+
+    async def ask(**words: Any) -> Elicit[Confirm] | bool:  # noqa: ANN401 - the same
+        return consent.for_operation(
+            words["going"], words["context"], of=words["of"], confirm=words["confirm"]
+        )
+
+    async def call(**words: Any) -> CallToolResult:  # noqa: ANN401 - the same
+        context, found = words.pop("context"), words.pop("going").operation
+        server = _server(context)
+        consent.agreed(words.pop("agreement"))
+        del words["confirm"]
+        if found is not None:
+            words["of"] = found.id
+        async with _working(context, form.says):
+            act = partial(_done, form, server, words=words, agent=_agent(context))
+            said = await server.within(act, purpose=form.purpose)
+        return told(said, complete=server.complete)
+
+    going = _parameter("going", Annotated[Going, Resolve(_signed(look, [_CONTEXT]))])
+    means = [one for one in given if one.name in {"of", "confirm"}]
+    asking = _signed(ask, [*means, _CONTEXT, going])
+    agreement = _parameter("agreement", Annotated[ElicitationResult[Confirm], Resolve(asking)])
+    return _signed(call, [*given, _CONTEXT, going, agreement])
 
 
 def _parameter(

@@ -34,7 +34,8 @@ class Form(Value):
 
     ``described_by`` is the verb that documents parameters of several; ``flags`` are what more may be told,
     each by the verb that tells it; ``says`` is what it is at. One that ``looks`` makes a plan, one that
-    ``plans`` makes one and carries it out with consent; one that ``asks`` needs consent without a plan.
+    ``plans`` makes one and carries it out with consent; one that ``asks`` needs consent without a plan; one
+    that ``goes`` takes the operation whose turn it is.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Form(Value):
     looks: bool = False
     plans: bool = False
     asks: bool = False
+    goes: bool = False
     whole: bool = False
 
 
@@ -261,25 +263,25 @@ FORMS: tuple[Form, ...] = (
     Form(
         name="undo",
         verb=Workspace.undo,
-        takes="force merge",
+        takes="force merge of",
         act=_told("undo"),
         schema=_report("undo", UndoReport),
         says="taking back",
         changes=True,
         destroys=True,
-        asks=True,
+        goes=True,
     ),
     Form(
         name="redo",
         verb=Workspace.redo,
-        takes="force merge",
+        takes="force merge of",
         act=_told("redo"),
         schema=_report("redo", UndoReport),
         described_by=Workspace.undo,
         says="doing again",
         changes=True,
         destroys=True,
-        asks=True,
+        goes=True,
     ),
     Form(
         name="recover",

@@ -308,23 +308,26 @@ class Restores(OpenWorkspace):
             force=force,
         )
 
-    def undo(self, *, force: bool = False, merge: bool = False) -> UndoReport:
+    def undo(self, *, force: bool = False, merge: bool = False, of: str | None = None) -> UndoReport:
         """Take back the last restore or delete; `Conflict` if its paths changed since.
 
         ``force`` takes it back all the same (the present state is saved first), ``merge`` keeps
-        what changed since.
+        what changed since. ``of`` is the id of the operation that is meant: with another the last by now
+        it is a `Conflict`.
         """
         from lastgood.undo import undo
 
+        expect(of, str, type(None), what="the operation")
         way = way_of(force=force, merge=merge)
-        return self._guarded("undone", lambda: undo(self._context, way=way))
+        return self._guarded("undone", lambda: undo(self._context, way=way, of=of))
 
-    def redo(self, *, force: bool = False, merge: bool = False) -> UndoReport:
-        """Bring again what the last undo took back."""
+    def redo(self, *, force: bool = False, merge: bool = False, of: str | None = None) -> UndoReport:
+        """Bring again what the last undo took back; the options are those of `undo`."""
         from lastgood.undo import redo
 
+        expect(of, str, type(None), what="the operation")
         way = way_of(force=force, merge=merge)
-        return self._guarded("undone", lambda: redo(self._context, way=way))
+        return self._guarded("undone", lambda: redo(self._context, way=way, of=of))
 
     def _guarded(self, type: EventType, work: Callable[[], Guarded]) -> Guarded:
         """Do what keeps the present state first, and tell of it, and of the guard that was made for it."""
