@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from lastgood.catalogue import Query
 from lastgood.errors import Damaged
+from lastgood.ignore import TreeRules
 from lastgood.lease import state_of
 from lastgood.model.checkpoint import Actor
-from lastgood.model.tree import compare
-from lastgood.paths import printable, to_text
-from lastgood.trees import Files, tree_of
+from lastgood.model.tree import DIRECTORY, compare
+from lastgood.paths import Covering, printable, to_text
+from lastgood.trees import Files, ignore_texts, tree_of
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
     from lastgood.model.session import Effect
+    from lastgood.model.tree import Entry
 
 _PAGE = 32
 # So many checkpoints are looked at between two that are compared; behind that nobody knows.
@@ -69,6 +71,20 @@ def links(context: Context) -> Iterator[Link]:
         start = fresh[-1].id
     if later is not None:
         yield Link(after=later, before=None)
+
+
+class Unseen:
+    """Tells of what a checkpoint does not hold whether it may have been there all the same (rule T4)."""
+
+    def __init__(self, checkpoint: Checkpoint, files: Files) -> None:
+        self._rules = TreeRules(checkpoint.manifest.ignore, ignore_texts(files))
+        self._gaps = Covering({one.path: one.reason for one in checkpoint.manifest.gaps})
+
+    def may_hold(self, path: bytes, entry: Entry) -> bool:
+        """Tell whether it was ignored then, or in a gap."""
+        if self._gaps.of(path) is not None:
+            return True
+        return self._rules.ignored(path, directory=entry.kind == DIRECTORY) is not False
 
 
 class Authors:

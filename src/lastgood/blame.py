@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.attribution import Authors, links
+from lastgood.attribution import UNKNOWN, Authors, Unseen, links
 from lastgood.diff import LARGEST, is_binary, lines_in, moves, opcodes
 from lastgood.errors import Damaged, NotFound, Unsafe
 from lastgood.model.checkpoint import decode_gaps
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lastgood.attribution import Authorship
     from lastgood.catalogue import CheckpointFacts
     from lastgood.context import Context
-    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.tree import Change, Entry
 
 
@@ -63,10 +62,14 @@ def _nothing(snapshot: WorkspaceSnapshot, path: bytes) -> NotFound:
 
 
 class _Step(Value):
-    """Two versions of the files, one after the other; the later one is the workspace where there is none."""
+    """Two versions of the files, one after the other; the later one is the workspace where there is none.
+
+    ``unseen`` tells of a file that came that it may have been there before, ignored: nobody knows.
+    """
 
     after: CheckpointFacts | None
     before: CheckpointFacts | None
+    unseen: bool = False
 
 
 class _History:
@@ -77,7 +80,7 @@ class _History:
         self._context = snapshot.context
         self._authors = Authors(self._context)
         self._known: dict[tuple[str, str | None], Authorship] = {}
-        self._checkpoints: dict[str, Checkpoint] = {}
+        self._unseen: dict[str, Unseen] = {}
 
     def steps(self) -> Iterator[_Step]:
         """Yield what was changed since the last checkpoint, then what came to each, newest first."""
@@ -104,7 +107,18 @@ class _History:
             checkpoint = self._context.catalogue.get(step.after.id)
             assert checkpoint is not None
             self._known[key] = self._authors.of(checkpoint, step.before)
-        return self._known[key]
+        said = self._known[key]
+        return said.replace(actor=UNKNOWN) if step.unseen else said
+
+    def came(self, step: _Step, path: bytes, entry: Entry) -> _Step:
+        """Return a step with which a file came, with whether it may have been there before."""
+        if step.before is None:
+            return step
+        if step.before.id not in self._unseen:
+            checkpoint = self._context.catalogue.get(step.before.id)
+            assert checkpoint is not None
+            self._unseen[step.before.id] = Unseen(checkpoint, self.files(step.before))
+        return step.replace(unseen=self._unseen[step.before.id].may_hold(path, entry))
 
     def changes(self, step: _Step) -> list[Change]:
         """Return all that differs between the two versions of a step."""
@@ -190,6 +204,8 @@ class _File(_History):
         if entry is None and step.before is not None:
             entry = self._moved(step)
         if entry is None or entry.kind != self._entry.kind:
+            if entry is None:
+                step = self.came(step, called, self._entry)
             self._give(step, called, range(len(self._places)))
             self._places = []
             return
@@ -279,6 +295,8 @@ class _Folder(_History):
         for change in changed:
             if change.path in self._waiting and change.status != "deleted":
                 self._waiting.discard(change.path)
+                if change.before is None and change.after is not None:
+                    step = self.came(step, change.path, change.after)
                 self._found[change.path] = BlamedFile(path=change.path, by=_said(self.author(step)))
 
 

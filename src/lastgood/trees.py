@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from lastgood.model.tree import DIRECTORY, StoredTree, TreeId
+from lastgood.ignore import GITIGNORE, LASTGOODIGNORE
+from lastgood.model.tree import DIRECTORY, FILE, StoredTree, TreeId
 from lastgood.paths import join, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lastgood.engine import ObjectReader
     from lastgood.model.checkpoint import Checkpoint
@@ -19,6 +20,16 @@ def tree_of(checkpoint: Checkpoint) -> TreeId:
     """Return the identity of a checkpoint's files."""
     root = checkpoint.manifest.root
     return TreeId(tree=bytes.fromhex(root.tree), modes=bytes.fromhex(root.modes))
+
+
+def ignore_texts(tree: Files) -> Callable[[bytes], tuple[bytes | None, bytes | None]]:
+    """Return a reader of the ignore files that a checkpoint holds."""
+
+    def text(directory: bytes, name: bytes) -> bytes | None:
+        entry = tree.entry(join(directory, name))
+        return tree.objects.read_blob(entry.oid) if entry is not None and entry.kind == FILE else None
+
+    return lambda directory: (text(directory, GITIGNORE), text(directory, LASTGOODIGNORE))
 
 
 class Files(StoredTree):

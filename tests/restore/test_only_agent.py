@@ -231,6 +231,24 @@ def test_what_nobody_saved_since_a_host_died_in_its_turn_stays_and_is_named(work
     assert [(one.path, one.action) for one in plan.steps] == [(b"gone", "keep")]
 
 
+@pytest.mark.parametrize("saved", [True, False], ids=["a turn that ended", "one under way"])
+def test_a_file_that_the_agent_no_longer_ignores_was_perhaps_there_before(work: Work, *, saved: bool) -> None:
+    """T4: what was ignored then is never deleted."""
+    work.person(**{".gitignore": "hidden\nfolder/\n", "hidden": "mine\n", "folder__file": "mine\n"})
+    if not saved:
+        work.within.step_start("a prompt")
+    work.write(".gitignore", "\n")
+    work.write("new", "new\n")
+    if saved:
+        work.agent()
+
+    report = work.workspace.restore(only_agent=True)
+
+    kept = {"folder/file": "kept", "hidden": "kept"}
+    assert results(report) == {".gitignore": "restored", "new": "removed"} | kept
+    assert [work.text(name) for name in ("hidden", "folder/file", "new")] == ["mine\n", "mine\n", None]
+
+
 def test_it_is_limited_by_paths_and_by_a_checkpoint(work: Work) -> None:
     work.agent(theirs="two\n", gone="two\n")
     since = work.workspace.get("@").id

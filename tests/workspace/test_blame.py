@@ -255,6 +255,23 @@ def test_a_file_is_told_that_no_checkpoint_held_for_a_while(workspace: Workspace
     assert by_line(workspace.blame("file")) == [turn, turn]
 
 
+def test_whose_a_file_is_that_was_ignored_before_nobody_knows(workspace: Workspace, project: Path) -> None:
+    """T4: it may have been there all the time."""
+    (project / ".gitignore").write_text("hidden\n")
+    (project / "hidden").write_text("mine\n")
+    keep(workspace, UNKNOWN)
+    (project / ".gitignore").write_text("\n")
+    (project / "new").write_text("one\n")
+    keep(workspace, AGENT)
+
+    assert actors(workspace.blame("hidden")) == ["unknown"]
+    assert {one.path: one.by.actor.type for one in workspace.blame(".").files} == {
+        b".gitignore": "agent",
+        b"hidden": "unknown",
+        b"new": "agent",
+    }
+
+
 def test_private_files_are_told_of_when_asked_for(workspace: Workspace, project: Path) -> None:
     """S5."""
     (project / ".gitignore").write_text(".env\n")

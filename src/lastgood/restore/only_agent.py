@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from lastgood.attribution import WORKERS, Authors, broken_turns, is_beside_turns, links, turns_under_way
+from lastgood.attribution import (
+    WORKERS,
+    Authors,
+    Unseen,
+    broken_turns,
+    is_beside_turns,
+    links,
+    turns_under_way,
+)
 from lastgood.errors import Damaged, NotFound
 from lastgood.lease import session_of
 from lastgood.model.operation import Step
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
 
 _BESIDE = "not taken back: another session was at work, and nobody knows whose it is"
 _CUT_SHORT = "not taken back: it came with a turn that was cut short, and nobody knows whose it is"
+_UNSEEN = "not taken back: it was ignored or left out before, and nobody knows whether it was there"
 _DIED = "not taken back: the turn's host died, and nobody knows who changed it since"
 
 
@@ -147,14 +156,16 @@ def agent_steps(
         base = _files(context, work.base)
         since = list(compare(base, snapshot.files, gaps=gaps))
         if work.doubt is None:
-            _note(changed, since, paths=paths)
+            _note(changed, _seen(context, work.base.id, since, doubtful), paths=paths)
         else:
             doubtful.update((one.path, work.doubt) for one in since)
     for link, why in work.unsure:
         for one in _changes(context, link):
             doubtful.setdefault(one.path, why)
     for link in work.own:
-        _note(changed, _changes(context, link), paths=paths)
+        assert link.before is not None
+        seen = _seen(context, link.before.id, _changes(context, link), doubtful)
+        _note(changed, seen, paths=paths)
     kept: list[Step] = []
     reverted: list[Reverted] = []
     for path, pairs in sorted(changed.items()):
@@ -194,6 +205,25 @@ def _changes(context: Context, link: Link) -> list[Change]:
             f"what the agent changed cannot be read: {error.message}",
             hint="see what is lost: lastgood verify",
         ) from error
+
+
+def _seen(
+    context: Context, before: str, changes: Iterable[Change], doubtful: dict[bytes, str]
+) -> list[Change]:
+    """Return the changes but of files that may have been there before, unseen: those are in doubt."""
+    found: list[Change] = []
+    unseen: Unseen | None = None
+    for one in changes:
+        if one.before is None and one.after is not None:
+            if unseen is None:
+                checkpoint = context.catalogue.get(before)
+                assert checkpoint is not None
+                unseen = Unseen(checkpoint, _files(context, checkpoint))
+            if unseen.may_hold(one.path, one.after):
+                doubtful[one.path] = _UNSEEN
+                continue
+        found.append(one)
+    return found
 
 
 def _note(

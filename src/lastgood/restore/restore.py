@@ -6,14 +6,14 @@ import os
 from contextlib import contextmanager
 
 from lastgood.errors import Conflict, Invalid, Unsafe
-from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules, is_hand_written
+from lastgood.ignore import Includes, TreeRules, is_hand_written
 from lastgood.lease import current_work, state_of
 from lastgood.model.canonical import dumps
 from lastgood.model.checkpoint import GitState
 from lastgood.model.operation import PART, PartOutcome, RestorePlan
 from lastgood.model.path_safety import link_faults, refuse
 from lastgood.model.report import HeadMoved, NotHeld, RestoreReport, planned_outcomes
-from lastgood.model.tree import DIRECTORY, FILE, is_content, same_content
+from lastgood.model.tree import DIRECTORY, is_content, same_content
 from lastgood.paths import join, printable, to_text
 from lastgood.restore import parts
 from lastgood.restore.execution import PlanExecution, apply_plan, loses_content, place_of
@@ -22,11 +22,12 @@ from lastgood.root import is_gone
 from lastgood.settings import DEFAULT_SCOPES
 from lastgood.snapshot import INDEX, WorkspaceSnapshot
 from lastgood.transaction import ReadTransaction, RestoreTransaction
+from lastgood.trees import ignore_texts
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lastgood.context import Context
     from lastgood.literals import Scope
@@ -348,7 +349,7 @@ def evidence_of(target: Checkpoint, files: Files, snapshot: WorkspaceSnapshot) -
         return path in private and is_hand_written(path) and not asked_for.matches(path, directory=False)
 
     return DeletionEvidence(
-        ignored_then=TreeRules(target.manifest.ignore, _texts_of(files)).ignored,
+        ignored_then=TreeRules(target.manifest.ignore, ignore_texts(files)).ignored,
         look=snapshot.present,
         spares=spares,
         gaps_then=target.manifest.gaps,
@@ -550,13 +551,3 @@ def _own(context: Context, target: Checkpoint) -> None:
             hint=f"write it aside: lastgood restore {target.short_id} --to DIR"
             "\nor, if that folder moved here: lastgood workspace attach OLD_PATH",
         )
-
-
-def _texts_of(tree: Files) -> Callable[[bytes], tuple[bytes | None, bytes | None]]:
-    """Return a reader of the ignore files that a checkpoint holds."""
-
-    def text(directory: bytes, name: bytes) -> bytes | None:
-        entry = tree.entry(join(directory, name))
-        return tree.objects.read_blob(entry.oid) if entry is not None and entry.kind == FILE else None
-
-    return lambda directory: (text(directory, GITIGNORE), text(directory, LASTGOODIGNORE))
