@@ -9,6 +9,7 @@ from lastgood.lease import state_of
 from lastgood.model.checkpoint import Actor
 from lastgood.model.tree import DIRECTORY, compare
 from lastgood.paths import Covering, printable, to_text
+from lastgood.rewind import BEGAN
 from lastgood.trees import Files, ignore_texts, tree_of
 from lastgood.value import Value
 
@@ -183,8 +184,27 @@ class Authors:
         session = self._context.work.session(turn.session)
         if session is None:
             return turn.started_at
-        alive = state_of(self._context, session) == "active"
-        return None if alive else session.ended_at or session.heartbeat_at
+        if state_of(self._context, session) == "active":
+            return None
+        # Nobody saw it end: it may have gone on until it was recovered, or until it was found dead.
+        over = [one for one in (session.ended_at, self._found_dead(turn)) if one is not None]
+        return max(turn.started_at, min(over)) if over else None
+
+    def _found_dead(self, turn: Effect) -> int | None:
+        """Return when the turn of another session was told as that one's alone: no other was under way."""
+        turns = Query(
+            workspace_key=self._context.key,
+            kind="turn",
+            since=turn.started_at,
+            oldest=True,
+            brief=True,
+            limit=_LOOKED_AT,
+        )
+        for one in self._context.catalogue.find(turns):
+            by_host = BEGAN in one.manifest.metadata and one.actor.type == "agent"
+            if by_host and one.session != turn.session:
+                return one.manifest.created_at
+        return None
 
 
 def turns_under_way(context: Context) -> list[Effect]:

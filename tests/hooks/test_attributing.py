@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,28 @@ def test_what_is_kept_outside_of_a_turn_is_not_the_agents(
     assert whose(workspace) == ["-", "claude-code", "unknown"]
     steps = {one.path: one.action for one in workspace.plan_restore(only_agent=True).steps}
     assert steps.get(b"mine", "keep") == "keep"
+
+
+def test_a_turn_whose_host_was_killed_lasts_until_that_is_noticed(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    """What a person saves next may be the agent's; what another agent does after its first turn is not."""
+    file = project / "file"
+    with subprocess.Popen(["sleep", "600"]) as process:
+        killed = Host(workspace, project, name="two")
+        killed.tells("session-start", owner=process.pid)
+        killed.tells("prompt", text="write it", owner=process.pid)
+        file.write_text("0\n1\n")
+        process.kill()
+    workspace.save("by hand", actor=PERSON)
+    file.write_text("0\n1\n2\n")
+    workspace.save("by hand", actor=PERSON)
+    for lines in ("0\n1\n2\n3\n", "0\n1\n2\n3\n4\n"):
+        host.asked("go on")
+        file.write_text(lines)
+        host.tells("turn-end")
+
+    assert whose(workspace) == ["-", "unknown", "unknown", "unknown", "claude-code"]
 
 
 def test_calls_of_tools_are_told_apart_where_they_make_checkpoints(
