@@ -169,6 +169,17 @@ def test_a_plan_that_is_no_longer_true_is_refused(served: Served) -> None:
     assert notes(served) == "edited meanwhile\n"
 
 
+def test_a_plan_that_was_looked_at_is_no_consent_to_force_it(served: Served) -> None:
+    """T14."""
+    plan = served.done("plan_restore", ref="first")["plan"]
+
+    assert served.refused("restore", ref="first", plan=plan, force=True)["code"] == "conflict"
+    assert notes(served) == "ruined\n"
+    forced = served.done("plan_restore", ref="first", force=True)["plan"]
+    served.done("restore", plan=forced)
+    assert notes(served) == "good\n"
+
+
 def test_a_plan_to_rewind_is_carried_out_by_its_id(served: Served) -> None:
     """T15."""
     served.done("save", message="ruined")

@@ -333,6 +333,16 @@ def test_the_same_plan_has_the_same_id() -> None:
     assert id_of(Case({}, {})).startswith("plan_")
 
 
+def test_what_a_plan_overrides_is_part_of_its_id() -> None:
+    """T14, T16: who looked at a plan agreed to no more."""
+    ids = {
+        identify((), target="ckpt_1", workspace_key="k", discard=discard, force=force)
+        for discard in (False, True)
+        for force in (False, True)
+    }
+    assert len(ids) == 4
+
+
 def test_a_path_that_changed_since_the_plan_is_a_conflict() -> None:
     case = Case({b"a": A, b"b": A, b"c": A}, {b"a": B, b"b": B, b"n": A})
     held = {b"a": case.forest.entry(b"a", A), b"b": case.forest.entry(b"b", (0o600, b"a"))}

@@ -559,6 +559,7 @@ def identify(
     workspace_key: str,
     paths: Iterable[bytes] = (),
     discard: bool = False,
+    force: bool = False,
     beside: Iterable[bytes] = (),
 ) -> str:
     """Return the id of a plan: the same steps towards the same target give the same id (rule T16).
@@ -566,7 +567,8 @@ def identify(
     ``beside`` is what else it covers: scopes, parts, the base of a merge.
     """
     digest = sha1(usedforsecurity=False)
-    for text in (target.encode(), workspace_key.encode(), b"discard" if discard else b"", *sorted(paths)):
+    said = b" ".join(word for word, is_said in ((b"discard", discard), (b"force", force)) if is_said)
+    for text in (target.encode(), workspace_key.encode(), said, *sorted(paths)):
         digest.update(b"%d:%b" % (len(text), text))
     for text in beside:
         digest.update(b"\n%d:%b" % (len(text), text))

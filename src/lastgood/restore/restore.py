@@ -414,6 +414,7 @@ def with_id(plan: RestorePlan) -> RestorePlan:
         workspace_key=plan.workspace_key,
         paths=plan.paths,
         discard=plan.discard,
+        force=plan.force,
         beside=(
             " ".join(plan.scopes).encode(),
             favour.encode(),
