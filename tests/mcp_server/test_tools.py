@@ -13,6 +13,8 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
+from time import sleep
 from typing import Any
 
 import anyio
@@ -24,6 +26,7 @@ from mcp_types import ResourceTemplateReference
 
 import lastgood
 from lastgood import documents
+from lastgood.aio.bridge import MOST_AT_ONCE
 from lastgood.cli.table import spellings
 from lastgood.errors import Unsupported
 from lastgood.mcp_server.schemas import of_report
@@ -148,6 +151,26 @@ def test_a_value_of_a_wrong_form_is_refused_as_anywhere(modern: Served) -> None:
     assert modern.refused("save", kind="holiday")["code"] == "usage"
     assert modern.refused("list", limit=-1)["code"] == "usage"
     assert modern.refused("diff", paths=[{"bytes": "no base64"}])["code"] == "usage"
+
+
+@pytest.mark.parametrize("tool", [form.name for form in FORMS if "paths" in form.takes.split()])
+def test_no_paths_at_all_are_not_every_path(modern: Served, tool: str) -> None:
+    """K2."""
+    given: dict[str, Any] = {"ref": "first"} if tool.endswith("restore") else {}
+    given |= {"confirm": True} if tool in {"restore", "rewind"} else {}
+    assert modern.refused(tool, **given, paths=[])["code"] == "usage"
+    assert modern.refused(tool, **given, paths="[]")["code"] == "usage"
+    assert (modern.project / "notes.txt").read_text() == "ruined\n"
+
+
+@pytest.mark.parametrize("word", ["yes", "on", "true", 1])
+def test_a_yes_is_said_as_true_and_nothing_else(modern: Served, word: object) -> None:
+    """T1."""
+    assert modern.refused("restore", ref="first", confirm=word)["code"] == "usage"
+    assert modern.refused("restore", ref="first", confirm=True, force=word)["code"] == "usage"
+    assert modern.refused("cat", ref="first", path="notes.txt", private=word)["code"] == "usage"
+    assert modern.refused("show", ref="first", files=word)["code"] == "usage"
+    assert (modern.project / "notes.txt").read_text() == "ruined\n"
 
 
 @pytest.mark.parametrize("text", ["null", "true", "[1]", '{"a": 1}', "7"])
@@ -308,6 +331,26 @@ def test_several_calls_at_once_are_all_carried_out(modern: Served) -> None:
 
     ids = {answer.structured_content["checkpoint"]["id"] for answer in modern.talk(talk)}
     assert len(ids) == 5
+
+
+def test_no_more_calls_are_carried_out_at_once_than_anywhere(modern: Served) -> None:
+    """However many a client asks for."""
+    guard, under_way, most = Lock(), 0, 0
+
+    def work(_workspace: lastgood.Workspace) -> None:
+        nonlocal under_way, most
+        with guard:
+            under_way += 1
+            most = max(most, under_way)
+        sleep(0.02)
+        with guard:
+            under_way -= 1
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*(modern.server.within(work) for _ in range(4 * MOST_AT_ONCE)))
+
+    asyncio.run(all_at_once())
+    assert most <= MOST_AT_ONCE
 
 
 def test_checkpoints_and_their_files_are_resources(modern: Served) -> None:

@@ -43,12 +43,19 @@ class Calls:
 
     async def whole(self, work: Callable[[], Result]) -> Result:
         """Await work that goes to its end once it has started; cancelled before that, it never does."""
+        return await self.call(work, whole=True)
+
+    async def call(self, work: Callable[[], Result], *, whole: bool = False) -> Result:
+        """Await work; cancelled, it gives up where it waits with nothing half done, unless done ``whole``."""
+        return await self._bridge().call(work, whole=whole)
+
+    def _bridge(self) -> Bridge:
         bridge, loop = present_bridge(), _loop()
         for known, kept in self._bridges:
             if known is loop:
-                return await kept.call(work, whole=True)
+                return kept
         self._bridges = [(loop, bridge), *self._bridges[: _LOOPS_KEPT - 1]]
-        return await bridge.call(work, whole=True)
+        return bridge
 
 
 def _loop() -> object:

@@ -43,7 +43,7 @@ _WORDS = {
 class Confirm(BaseModel):
     """What a person is asked."""
 
-    go_ahead: bool = Field(title="Go ahead", description="Yes, do this.")
+    go_ahead: bool = Field(strict=True, title="Go ahead", description="Yes, do this.")
 
 
 class Planned(Value):

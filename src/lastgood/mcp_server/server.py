@@ -27,9 +27,9 @@ from mcp_types import (
     Resource,
     ToolAnnotations,
 )
-from pydantic import Field
+from pydantic import Field, StrictBool
 
-from lastgood.aio.calls import present_bridge
+from lastgood.aio.calls import Calls
 from lastgood.documents import told as documented
 from lastgood.errors import LastgoodError, NotFound, Usage
 from lastgood.mcp_server import consent
@@ -78,6 +78,7 @@ class Server(MCPServer[None]):
         self._opening = opening
         self.complete = complete
         self._plans: OrderedDict[str, Planned] = OrderedDict()
+        self._calls = Calls()
         self._under_way = 0
         self._ending: int | None = None
         super().__init__(
@@ -112,7 +113,7 @@ class Server(MCPServer[None]):
 
         self._under_way += 1
         try:
-            return await present_bridge().call(opened, whole=whole)
+            return await self._calls.call(opened, whole=whole)
         finally:
             self._under_way -= 1
             self._end_if_idle()
@@ -255,11 +256,11 @@ def _tools() -> tuple[Tool, ...]:
 def made(form: Form) -> VerbTool:
     """Return a tool, its signature and words read off the verb that it calls."""
     given = _given(form)
-    given += [_parameter(flag, bool, first_sentence(verb), False) for flag, verb in form.flags.items()]
+    given += [_parameter(flag, StrictBool, first_sentence(verb), False) for flag, verb in form.flags.items()]
     if form.plans or form.whole:
         given.append(_parameter("plan", str | None, consent.PLAN, None))
     if form.plans or form.asks or form.goes:
-        given.append(_parameter("confirm", bool, consent.CONFIRM, False))
+        given.append(_parameter("confirm", StrictBool, consent.CONFIRM, False))
     call = (_planning if form.plans else _going if form.goes else _calling)(form, given)
     tool = VerbTool.from_function(
         call,

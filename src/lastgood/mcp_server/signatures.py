@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, StrictBool, WithJsonSchema
 
 from lastgood.model.checkpoint import Checkpoint
 from lastgood.type_hints import supply
@@ -83,8 +83,9 @@ def as_json(hint: Any) -> Any:  # noqa: ANN401 - a type, of whatever form
             return _Path | None if rest else _Path
         return Union[tuple(kept)]  # noqa: UP007 - of parts that are known when this runs
     if get_origin(hint) is Sequence:
-        return list[as_json(parts[0])]  # type: ignore[misc]  # a type, made when this runs
-    return hint
+        # One that is left out means all, so that an empty one does not.
+        return Annotated[list[as_json(parts[0])], Field(min_length=1)]  # type: ignore[misc]  # a type, made when this runs
+    return StrictBool if hint is bool else hint  # "no" is not to be a guess
 
 
 _Path = Annotated[Any, BeforeValidator(path_of), WithJsonSchema(PATH_SCHEMA)]
