@@ -322,6 +322,7 @@ def test_what_was_taken_back_is_told_in_the_hosts_own_way(agent: Agent) -> None:
     said = json.loads(agent.tells("UserPromptSubmit").stdout)["hookSpecificOutput"]
     assert said["hookEventName"] == "UserPromptSubmit"
     assert "changed under you: file" in said["additionalContext"]
+    assert "outside of" not in said["additionalContext"]  # its own restore, by a tool, may be what is told
     agent.answered()
 
 

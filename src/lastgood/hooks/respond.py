@@ -209,7 +209,7 @@ class _Moments:
         more = f" and {len(paths) - _TOLD:,} more" if len(paths) > _TOLD else ""
         shown = ", ".join(printable(to_text(path)) for path in paths[:_TOLD]) + more
         return Reply(
-            context=f"Since your last turn {what}{at} with lastgood, outside of this conversation."
+            context=f"Since your last turn {what}{at} with lastgood."
             f" These files changed under you: {shown}. Read them again before you rely on them."
         )
 
