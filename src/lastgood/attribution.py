@@ -32,8 +32,8 @@ UNKNOWN = Actor()
 WORKERS = frozenset({"agent", "tool"})
 # Their messages say before what they were made: what is in them was done for the turn that is under way.
 _MADE_BEFORE = frozenset({"risky", "compaction"})
-# With these a turn ends.
-_ENDS = frozenset({"turn", "error", "interrupt", "session-end"})
+# With these a turn, or a task, ends.
+_ENDS = frozenset({"turn", "task", "error", "interrupt", "session-end"})
 
 
 class Link(Value):
@@ -145,18 +145,22 @@ class Authors:
             turn
             for turn, _ in self._every_turn()
             if checkpoint.session is not None
+            and turn.task is None
             and turn.session == checkpoint.session
             and turn.after < checkpoint.sequence
         ]
         return own[-1] if own else None
 
     def _is_beside_others(self, after: Checkpoint, before: CheckpointFacts) -> bool:
-        """Tell whether somebody else's turn went on while changes came about."""
+        """Tell whether somebody else's turn, or task, went on while changes came about."""
         working = after.actor.type in WORKERS
         started = before.created_at
         earlier = None
         for turn, ended in self._every_turn():
-            if turn.after >= after.sequence or (working and turn.session == after.session):
+            # A task may be a host, which knows what came between the turns of its agent.
+            knows = working or (turn.task is not None and after.kind != "manual")
+            own = turn.session == after.session and knows
+            if turn.after >= after.sequence or own:
                 continue
             if ended is None:
                 return True
@@ -171,11 +175,11 @@ class Authors:
         return False
 
     def _every_turn(self) -> Sequence[tuple[Effect, int | None]]:
-        """Return the turns with when each ended, None of one that is under way."""
+        """Return the turns and the tasks with when each ended, None of one that is under way."""
         if self._turns is None:
             work = self._context.work
             found = work.effects(self._context.key)
-            self._turns = [(one, self._ended(one)) for one in found if one.task is None]
+            self._turns = [(one, self._ended(one)) for one in found if one.task in {None, one.name}]
         return self._turns
 
     def _ended(self, turn: Effect) -> int | None:
@@ -209,25 +213,25 @@ class Authors:
 
 def turns_under_way(context: Context) -> list[Effect]:
     """Return the turns of sessions that live, in the order of their start."""
-    return [one for one, lives in _unended_turns(context) if lives]
+    return [one for one, lives in _unended(context) if lives and one.task is None]
 
 
 def broken_turns(context: Context) -> list[Effect]:
     """Return the turns that nobody saw end, of sessions that live no more."""
-    return [one for one, lives in _unended_turns(context) if not lives]
+    return [one for one, lives in _unended(context) if not lives and one.task is None]
 
 
-def _unended_turns(context: Context) -> list[tuple[Effect, bool]]:
+def _unended(context: Context) -> list[tuple[Effect, bool]]:
     running = context.work.effects(context.key, state="running")
-    turns = [one for one in running if one.task is None and one.session is not None]
+    turns = [one for one in running if one.task in {None, one.name} and one.session is not None]
     found = {id: context.work.session(id) for one in turns if (id := one.session) is not None}
     alive = {id for id, one in found.items() if one is not None and state_of(context, one) == "active"}
     return [(one, one.session in alive) for one in turns]
 
 
 def is_beside_turns(context: Context, *, session: str) -> bool:
-    """Tell whether the turn of another session is under way now."""
-    return any(one.session != session for one in turns_under_way(context))
+    """Tell whether the turn of another session is under way now, or a task of it."""
+    return any(lives and one.session != session for one, lives in _unended(context))
 
 
 # --- What went on beside a session: files taken back under it, and others at the same file ---

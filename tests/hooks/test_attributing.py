@@ -149,6 +149,27 @@ def test_a_turn_whose_host_was_killed_lasts_until_that_is_noticed(
     assert whose(workspace) == ["-", "unknown", "unknown", "unknown", "claude-code"]
 
 
+def test_beside_a_task_of_another_session_nobody_knows(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    """As of `run`: told so at once, and of what was saved before it ended too."""
+    file = project / "file"
+    run = workspace.within(workspace.session_start(exclusive=True).session.id)
+    host.asked("write it")
+    run.task_start("make")
+    file.write_text("0\n1\n")
+    host.tells("turn-end")
+    file.write_text("0\n1\n2\n")
+    workspace.save("by hand", actor=PERSON)
+    run.task_done("make")
+    file.write_text("0\n1\n2\n3\n")
+    host.asked("go on")
+    file.write_text("0\n1\n2\n3\n4\n")
+    host.tells("turn-end")
+
+    assert whose(workspace) == ["-", "unknown", "unknown", "person", "claude-code"]
+
+
 def test_calls_of_tools_are_told_apart_where_they_make_checkpoints(
     opened: Callable[..., Workspace], project: Path
 ) -> None:
