@@ -144,7 +144,14 @@ if TYPE_CHECKING:
     )
     from lastgood.model.tree import Counts, Entry, Gap, TreeId
     from lastgood.retention.policy import Decision, PrunePlan, PruneReport, StoreSizes
-    from lastgood.settings import AutoSettings, CaptureSettings, LimitSettings, Rungs, Settings
+    from lastgood.settings import (
+        AutoSettings,
+        CaptureSettings,
+        LimitSettings,
+        Rungs,
+        Settings,
+        WatchSettings,
+    )
     from lastgood.value import Value
     from lastgood.workspace import Workspace, open_workspace
     from lastgood.workspace.arguments import PathLike
@@ -285,6 +292,7 @@ __all__ = [
     "Unsupported",
     "Usage",
     "VerifyReport",
+    "WatchSettings",
     "Withheld",
     "WorkPlan",
     "WorkedTask",
@@ -325,7 +333,7 @@ _PLACES = {
     ),
     "lastgood.model.tree": "Counts Entry Gap TreeId",
     "lastgood.retention.policy": "Decision PrunePlan PruneReport StoreSizes",
-    "lastgood.settings": "AutoSettings CaptureSettings LimitSettings Rungs Settings",
+    "lastgood.settings": "AutoSettings CaptureSettings LimitSettings Rungs Settings WatchSettings",
     "lastgood.workspace": "Workspace",
     "lastgood.workspace.arguments": "PathLike",
     "lastgood.workspace.session": "OpenSession",

@@ -70,7 +70,7 @@ def test_an_unknown_verb_is_answered_with_the_nearest() -> None:
     assert "lastgood help" in refused("frobnicate").hint
 
 
-@pytest.mark.parametrize("verb", ["ui", "mcp"])
+@pytest.mark.parametrize("verb", ["ui", "push"])
 def test_verbs_that_do_not_exist_yet_are_unknown(verb: str) -> None:
     assert refused(verb).message == f"unknown verb {verb!r}"
 
