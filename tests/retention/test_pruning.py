@@ -443,7 +443,7 @@ def test_a_repository_cannot_lower_what_is_kept(project: Path, store: Path) -> N
     (project / ".lastgood.toml").write_text("[retention]\nmax_checkpoints = 1\n")
 
     with lastgood.open(project, store=store, maintenance="off") as workspace:
-        assert workspace.settings == Settings()
+        assert workspace.settings == Settings(watch=workspace.settings.watch)
         (note,) = workspace.remarks
     assert "retention.max_checkpoints' is not for a repository to decide" in note.message
 

@@ -456,6 +456,15 @@ class CatalogueReader:
 
         return self._database.read(lambda _connection: unsound_backups(self.path))
 
+    def version(self) -> tuple[int, int]:
+        """Return what is another once anything has changed, by this process or another."""
+        return self._database.read(
+            lambda connection: (
+                int(connection.execute("PRAGMA data_version").fetchone()[0]),
+                connection.total_changes,
+            )
+        )
+
 
 class CatalogueWriter(CatalogueReader):
     """Facts that saves, restores and marks change, each durably and in one step of its own."""
@@ -702,15 +711,6 @@ class SqliteCatalogue(CatalogueMaintainer):
     def drop(self, checkpoints: Iterable[str]) -> Sequence[str]:
         """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
         return self._database.write(lambda connection: drop(connection, checkpoints))
-
-    def version(self) -> tuple[int, int]:
-        """Return what is another once anything has changed, by this process or another."""
-        return self._database.read(
-            lambda connection: (
-                int(connection.execute("PRAGMA data_version").fetchone()[0]),
-                connection.total_changes,
-            )
-        )
 
     def clear_freed(self) -> None:
         """Declare that the bytes of all dropped rows are freed."""

@@ -78,7 +78,7 @@ class DirectoryWatch:
         self._root: tuple[int, int] | None = None
         self._device: int | None = None
         # How many directories the last scan could not have watched, because there are too many.
-        self.unwatched = 0
+        self.unwatched: int = 0
         self._paths: dict[int, bytes] = {}
         self._watches: dict[bytes, int] = {}
         self._vouched: dict[bytes, bytes] = {}

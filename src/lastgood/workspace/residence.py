@@ -49,7 +49,7 @@ class Watching:
 
     def __init__(self, context: Context) -> None:
         told = _told(context)
-        self.is_watched = context.locks.is_watched(context.key)
+        self.is_watched: bool = context.locks.is_watched(context.key)
         self._is_by_hand = told.get("by-hand") != "0"
         self._unwatched = told.get("unwatched", "0")
         self._is_local = told.get("local") != "0"

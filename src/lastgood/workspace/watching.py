@@ -110,7 +110,7 @@ class Watched:
     def __init__(self, workspace: OpenWorkspace, watch: DirectoryWatch, *, teller: Teller) -> None:
         self.workspace = workspace
         self.rest: float | None = None
-        self.used = time.monotonic()
+        self.used: float = time.monotonic()
         self._watch = watch
         self._teller = teller
         self._interval = workspace.settings.auto.interval
