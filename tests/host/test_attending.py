@@ -348,6 +348,9 @@ def test_what_started_is_ended_though_nobody_heard_of_its_start(
     text = "setsid sleep 1000 & echo $! > outer; sleep 1000"
 
     def tick() -> None:
+        hold.join()
+        for pid in watches():
+            os.kill(pid, signal.SIGCONT)
         assert written(tmp_path / "outer")
 
     hold = threading.Thread(target=hold_the_watch)
@@ -359,7 +362,7 @@ def test_what_started_is_ended_though_nobody_heard_of_its_start(
 
 
 def hold_the_watch() -> None:
-    """Stop the watch before it begins, as soon as it is one; it is woken with the first tick."""
+    """Stop the watch before it begins, as soon as it is one; it is woken in the first tick."""
     ends = time.monotonic() + LONG
     while not (found := watches()):
         assert time.monotonic() < ends
