@@ -51,6 +51,19 @@ def test_a_rewind_goes_by_turns_whatever_was_kept_within_them(agent: Agent) -> N
     assert (agent.project / "file").read_text() == "as it was"
 
 
+def test_a_turn_of_which_all_was_kept_before_it_ended_is_one_all_the_same(agent: Agent) -> None:
+    """T15: hosts write the last words of a turn when it is over, so nothing may be new then."""
+    agent.quietly("SessionStart")
+    agent.asked("write it")
+    (agent.project / "file").write_text("one")
+    agent.quietly("PreToolUse")
+    agent.quietly("Stop")
+    assert agent.told()[1:] == [("risky", "before: rm -rf notes.txt; false"), ("turn", "write it")]
+
+    agent.lastgood("rewind", "1", "--yes")
+    assert (agent.project / "file").read_text() == "as it was"
+
+
 def test_a_rewind_says_how_to_keep_what_a_person_changed_between_turns(agent: Agent) -> None:
     """T15, T17."""
     agent.quietly("SessionStart")

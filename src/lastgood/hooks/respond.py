@@ -214,10 +214,14 @@ class _Moments:
         )
 
     def ended(self) -> Reply:
-        """Keep what a turn came to; a person is told of files at which other sessions are, too."""
+        """Keep what a turn came to; a person is told of files at which other sessions are, too.
+
+        Where something was kept within it, what is new is that it was a turn: a rewind goes by those.
+        """
         turns = self.turns()
         last = turns[-1] if turns else None
-        report = self.save("turn", "a turn" if last is None else last.name, turn=last)
+        kept = last is not None and last.stood != self._workspace.stands_at()
+        report = self.save("turn", "a turn" if last is None else last.name, turn=last, allow_empty=kept)
         for one in turns:
             self._workspace.step_end(one)
         if report is None or not report.created:
