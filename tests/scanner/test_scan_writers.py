@@ -80,6 +80,7 @@ def writing(request: pytest.FixtureRequest, desk: Desk) -> Iterator[str]:
     for number in range(3):
         desk.write(f"f{number}", b"0000000\n" * (SIZE // 8))
     writer = subprocess.Popen([sys.executable, "-c", code])
+    assert eventually(lambda: slow_ones(desk).exists() and writer.poll() is None)  # it has begun
     yield request.param
     assert writer.poll() is None
     writer.kill()
