@@ -38,3 +38,8 @@ compare *arguments:
 hosts *arguments:
     scripts/setup
     .venv/bin/python scripts/hosts {{arguments}}
+
+# Build the wheel, install it by pip, pipx and uv, and have a host's hook run from there.
+wheel:
+    scripts/setup
+    .venv/bin/python scripts/wheel

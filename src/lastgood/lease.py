@@ -12,6 +12,8 @@ from lastgood.trees import tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lastgood.catalogue import WorkspaceRow
     from lastgood.context import CatalogueReader, Context
     from lastgood.literals import SessionState
@@ -78,16 +80,43 @@ def current_work(context: Context) -> CurrentWork:
 
 
 def current_session(context: Context) -> Session | None:
-    """Return the session that counts: the one named by the caller, else the exclusive one that lives."""
+    """Return the session that counts: the one named by the caller, else the exclusive one that lives.
+
+    A command below an agent's host, in which no exclusive one lives, is the agent's: it counts to the
+    session that hooks keep there.
+    """
     if context.session is not None:
         named = context.work.session(context.session)
         if named is not None and named.workspace_key == context.key:
             # One that lost its lease counts for nobody: least of all for the session that took over.
             return named if named.state == "active" else None
-    for session in context.work.sessions(context.key, state="active"):
-        if session.exclusive:
-            return session if state_of(context, session) == "active" else None
-    return None
+    known = context.work.sessions(context.key, state="active")
+    held = next((one for one in known if one.exclusive), None)
+    if held is not None and state_of(context, held) == "active":
+        return held
+    return _shared_session(context, known) if context.passing else None
+
+
+def is_agents(context: Context) -> bool:
+    """Tell whether the caller works below the host of an agent, in the session that hooks keep there."""
+    session = current_session(context)
+    return session is not None and not session.exclusive
+
+
+def _shared_session(context: Context, known: Sequence[Session]) -> Session | None:
+    """Return that of several at once whose owner is the nearest above the caller; None if nobody can tell.
+
+    Of several conversations of one process it is that in the middle of a turn, if there is but one.
+    """
+    # Who began one of those without saying whose it is has its commands name it.
+    named = (one for one in known if not one.exclusive and one.ancestry is None and one.owner.pid is not None)
+    heights = [(context.processes.height(one.owner), one) for one in named]
+    least = min((height for height, _ in heights if height is not None), default=None)
+    nearest = [one for height, one in heights if height is not None and height == least]
+    if len(nearest) > 1:
+        running = {one.session for one in context.work.effects(context.key, state="running")}
+        nearest = [one for one in nearest if one.id in running]
+    return nearest[0] if len(nearest) == 1 else None
 
 
 def lost_session_note(context: Context) -> HealthNote | None:

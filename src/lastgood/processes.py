@@ -132,15 +132,19 @@ class ProcFiles:
 
     def encloses(self, owner: Owner) -> bool:
         """Tell whether this process is an owner, or was started below it."""
+        return self.height(owner) is not None
+
+    def height(self, owner: Owner) -> int | None:
+        """Return how many processes up from this one an owner is; None if it is not above it."""
         if owner.pid is None or not self.alive(owner):
-            return False
-        pid = self._caller
+            return None
+        pid, height = self._caller, 0
         while pid != owner.pid:
             stat = _stat(pid)
             if stat is None:
-                return False
-            pid = int(stat[PARENT])
-        return True
+                return None
+            pid, height = int(stat[PARENT]), height + 1
+        return height
 
     def marked(self, session: str) -> Sequence[Living]:
         """Return the living processes, but this one, that were started within a session."""

@@ -707,7 +707,8 @@ def _other(context: Context) -> Session | None:
     current = current_session(context)
     if current is None or current.id == context.session or state_of(context, current) != "active":
         return None
-    return None if is_callers(context, current) else current
+    is_own = is_callers(context, current) or context.processes.encloses(current.owner)
+    return None if is_own else current
 
 
 def _unknown(context: Context, run: SessionReport | None) -> tuple[Effect, ...]:

@@ -31,12 +31,19 @@ class Agent:
         self.project = lastgood.project
         self.transcript = home / "session.jsonl"
         self.process = subprocess.Popen(["sleep", "600"])
-        self._lines = 0
+        self._lines = self._turns = self._calls = 0
 
     def tells(self, event: str, **fields: object) -> subprocess.CompletedProcess[str]:
         """Have the hook carry out an event; what it prints is the reply."""
         own = {"transcript_path": str(self.transcript), "cwd": str(self.project)}
-        return self.sends(json.dumps(payload(event) | own | fields))
+        told = payload(event) | own
+        self._turns += event == "UserPromptSubmit"
+        self._calls += 1
+        if "prompt_id" in told:
+            told["prompt_id"] = f"prompt {self._turns}"
+        if "tool_use_id" in told:
+            told["tool_use_id"] = f"call {self._calls}"
+        return self.sends(json.dumps(told | fields))
 
     def sends(self, text: str, *words: str) -> subprocess.CompletedProcess[str]:
         """Give the hook a text."""

@@ -14,7 +14,7 @@ from hooks.conftest import Agent, payload
 from lastgood.hooks.claude_code import event_of
 from lastgood.hooks.event import HookEvent
 from lastgood.hooks.respond import Reply, respond
-from lastgood.hooks.table import informed
+from lastgood.hooks.table import host_named
 from lastgood.model.checkpoint import Actor
 from lastgood.settings import TRIGGERS, AutoSettings, Settings
 from lastgood.workspace import Workspace
@@ -27,7 +27,10 @@ WITH_TOOLS = Settings(auto=AutoSettings(on=(*TRIGGERS, "tool")))
 class Host:
     """A conversation of a host in the test's process."""
 
-    def __init__(self, workspace: Workspace, project: Path, *, name: str = "one") -> None:
+    def __init__(
+        self, workspace: Workspace, project: Path, *, name: str = "one", host: str = "claude-code"
+    ) -> None:
+        self.host = host
         self.workspace = workspace
         self.transcript = project.parent / f"{name}.jsonl"
         self.folder = str(project)
@@ -35,7 +38,7 @@ class Host:
 
     def tells(self, kind: str, **fields: Any) -> Reply:
         event = HookEvent(
-            host="claude-code",
+            host=self.host,
             kind=kind,  # type: ignore[arg-type]
             session=self.name,
             folder=self.folder,
@@ -297,6 +300,25 @@ def test_an_agent_that_is_resumed_is_told_when_it_starts(
     assert Host(workspace, project, name="new").tells("session-start").context is None
 
 
+def test_a_host_that_takes_nothing_at_its_start_is_told_at_its_first_prompt(
+    workspace: Workspace, project: Path
+) -> None:
+    """P9: opencode, which is resumed in another process."""
+    resumed = Host(workspace, project, host="opencode")
+    resumed.asked("write it")
+    (project / "file").write_text("1\n")
+    resumed.tells("turn-end")
+    resumed.tells("session-end")
+    workspace.rewind(1, only=["files"])
+
+    resumed.tells("session-start")
+    context = resumed.asked("go on").context
+    assert context is not None
+    assert "file" in context
+    resumed.tells("turn-end")
+    assert resumed.asked("and on").context is None
+
+
 def test_of_calls_that_ran_beside_each_other_none_is_named() -> None:
     """As Claude Code sent them: one by itself is; one that changes no files counts not."""
     sent = payload("PostToolBatch")
@@ -320,18 +342,21 @@ def test_of_calls_that_ran_beside_each_other_none_is_named() -> None:
         ("claude-code", "UserPromptSubmit"),
         ("codex", "UserPromptSubmit"),
         ("gemini-cli", "BeforeAgent"),
-        ("cline", None),
     ],
 )
-def test_each_host_is_told_at_its_own_event(host: str, said: str | None) -> None:
+def test_each_host_is_told_at_its_own_event(host: str, said: str) -> None:
     """P9."""
-    event = HookEvent(host=host, kind="prompt", session="x", folder="/")
-
-    found = informed(event, "a text")
+    found = host_named(host).informed("prompt", "a text")
 
     own = {"hookEventName": said, "additionalContext": "a text"}
-    assert found == (None if said is None else {"hookSpecificOutput": own})
-    assert informed(event.replace(kind="turn-end"), "a text") is None
+    assert found == {"hookSpecificOutput": own}
+    assert host_named(host).informed("turn-end", "a text") is None
+
+
+def test_opencode_is_told_by_its_plugin_and_who_takes_nothing_by_nobody() -> None:
+    """P9."""
+    assert host_named("opencode").informed("prompt", "a text") == {"context": "a text"}
+    assert [host_named(one).informed("prompt", "a text") for one in ("cline", "cursor")] == [None, None]
 
 
 def test_what_was_taken_back_is_told_in_the_hosts_own_way(agent: Agent) -> None:

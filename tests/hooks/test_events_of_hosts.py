@@ -143,6 +143,40 @@ def test_a_tool_s_event_says_what_it_does_and_to_what() -> None:
     assert (edit.tool, edit.command, edit.paths) == ("write_file", None, ("/home/user/project/notes.txt",))
 
 
+PATCH = (
+    "*** Begin Patch\n*** Update File: src/a b.py\n*** Move to: c.py\n-x\n*** Delete File: old\n*** End Patch"
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [f"apply_patch <<'EOF'\n{PATCH}\nEOF", f"cd /x && apply_patch <<END\n{PATCH}\nEND\n", PATCH],
+)
+def test_a_patch_that_codex_applies_is_an_edit(command: str) -> None:
+    """It names what it changes, and `Patch` in it is no program: no command of a shell, so not risky."""
+    tool = "apply_patch" if command == PATCH else "Bash"
+    found = not_none(event("codex", "PreToolUse", tool_name=tool, tool_input={"command": command}))
+    assert (found.tool, found.command) == ("apply_patch", None)
+    assert found.paths == ("src/a b.py", "c.py", "old")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"apply_patch <<'EOF'\n{PATCH}\nEOF\nrm -rf x",
+        f"apply_patch <<'EOF' && rm -rf x\n{PATCH}\nEOF",
+        f"cd $(rm -rf x) && apply_patch <<'EOF'\n{PATCH}\nEOF",
+        f"apply_patch <<EOF\n{PATCH}$(rm -rf x)\nEOF",
+        f"apply_patch <<'EOF'\n{PATCH}\nEOF\nrm -rf x; cat <<'EOF'\nEOF",
+        f"apply_patch <<'EOF'\n{PATCH}",
+        "apply_patch < x",
+    ],
+)
+def test_what_does_more_than_apply_a_patch_is_a_command(command: str) -> None:
+    found = not_none(event("codex", "PreToolUse", tool_input={"command": command}))
+    assert (found.tool, found.command) == ("Bash", command)
+
+
 def test_gemini_cli_compacts_only_where_a_person_has_it_do_so() -> None:
     """It says that it may before every request to the model."""
     assert event("gemini-cli", "PreCompress") is None
@@ -159,6 +193,23 @@ def test_gemini_cli_goes_on_in_the_file_that_it_began(tmp_path: Path) -> None:
     found = event("gemini-cli", "SessionStart", transcript_path=str(second))
     assert found is not None
     assert found.transcript == str(first)
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ('"edit now"', "edit now"),
+        ('"say \\"edit now\\" to me"', 'say "edit now" to me'),
+        ('"one" and "two"', '"one" and "two"'),
+        ('"edit"', '"edit"'),
+        ('edit "all" now', 'edit "all" now'),
+        ('"', '"'),
+        ("", ""),
+    ],
+)
+def test_a_prompt_of_opencode_is_told_as_it_was_typed(said: str, text: str) -> None:
+    """Its `run` puts quotes around a word of several."""
+    assert not_none(event("opencode", "chat.message", text=said)).text == text
 
 
 def test_codex_gives_the_end_of_a_session_little_time() -> None:

@@ -166,3 +166,34 @@ def test_as_a_module_its_interpreter_is_entered(lastgood: Command, settings: Pat
     )
     (group,) = entries(settings)["Stop"]
     assert group["hooks"][0]["args"] == ["-m", "lastgood", "hook", "claude-code"]
+
+
+def test_hooks_in_two_places_are_told_of_with_how_to_take_them_out(lastgood: Command, settings: Path) -> None:
+    """By whoever enters or looks for them, and by the doctor; one place is nothing amiss."""
+    lastgood("install", "claude-code")
+    assert "more than once" not in lastgood("install", "claude-code", "--check").err
+    assert "hooks-twice" not in lastgood("doctor").out
+    said = lastgood("install", "claude-code", "--project").err
+    assert "lastgood uninstall claude-code\n" in said
+    assert "lastgood uninstall claude-code --project\n" in said
+    lastgood("uninstall", "claude-code", "--project")
+
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"enabledPlugins": PLUGINS}))
+    said = lastgood("install", "claude-code", "--check").err
+    assert "the plugin lastgood@mine" in said
+    assert "claude plugin uninstall lastgood@mine\n" in said
+    (note,) = [one for one in lastgood("doctor", "--json").json["findings"] if one["code"] == "hooks-twice"]
+    assert note["state"] == "note"
+    assert "lastgood uninstall claude-code" in note["hint"]
+
+
+PLUGINS = {"lastgood@mine": True, "lastgood@off": False, "other@mine": True}
+
+
+def test_the_doctor_looks_for_hooks_in_whatever_settings_there_are(lastgood: Command, settings: Path) -> None:
+    settings.write_text("{")
+    (lastgood.project / ".claude").mkdir()
+    (lastgood.project / ".claude" / "settings.json").write_text('{"hooks": {"Stop": 3}}')
+    assert "in no agent's host" in lastgood("doctor").out
+    lastgood("install", "opencode")
+    assert "in opencode" in lastgood("doctor").out

@@ -222,6 +222,12 @@ def test_a_process_is_within_its_parents_and_not_within_its_children(sleeper: Sl
     assert not PROCESSES.encloses(PROCESSES.owner(None))
 
 
+def test_how_far_above_a_process_is_another_is_counted() -> None:
+    assert PROCESSES.height(PROCESSES.owner(os.getpid())) == 0
+    assert PROCESSES.height(PROCESSES.owner(os.getppid())) == 1
+    assert PROCESSES.height(PROCESSES.owner(None)) is None
+
+
 def test_processes_of_a_session_are_found_by_their_environment() -> None:
     session = f"sess_{os.urandom(8).hex()}"
     environment = dict(os.environ) | {"LASTGOOD_SESSION": session}

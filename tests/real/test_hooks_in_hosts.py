@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from real.hosts import Host, working
-from tools.command import Command
+from tools.command import COMMAND, Command
 from tools.living import eventually, eventually_gone
 from tools.scripted_model import ScriptedModel
 
@@ -62,6 +63,8 @@ def model(name: str, project: Path) -> Iterator[ScriptedModel]:
         if "first prompt" in said:
             tool, how = EDITS[name]
             return tool, how(str(project / "notes.txt"))
+        if "save prompt" in said:
+            return runs(name, f"echo more >> notes.txt; {sys.executable} {COMMAND} save mine")
         return runs(name, STAYS) if "stay prompt" in said else None
 
     with ScriptedModel(script) as one:
@@ -84,9 +87,9 @@ XDG = {"XDG_CONFIG_HOME": ".config", "XDG_DATA_HOME": ".local/share"}
 
 
 def kept(lastgood: Command) -> list[tuple[str, str]]:
-    """Return kinds and messages of the checkpoints, oldest first, without quotes that a host adds."""
+    """Return kinds and messages of the checkpoints, oldest first."""
     found = lastgood("list", "--json").json["checkpoints"]
-    return [(one["kind"], one["message"].replace('"', "")) for one in reversed(found)]
+    return [(one["kind"], one["message"]) for one in reversed(found)]
 
 
 def resumed(host: Host) -> str:
@@ -106,7 +109,18 @@ def test_an_agent_is_told_what_was_taken_back_under_it(
     model.asked.clear()
     host.say("go on", resume=session)
     told = any("changed under you: notes.txt" in one for one in model.asked)
-    assert told == (name in {"gemini-cli", "codex"})
+    assert told == (name in {"gemini-cli", "codex", "opencode"})
+
+
+def test_what_an_agent_saves_in_its_own_shell_is_of_its_session(host: Host, lastgood: Command) -> None:
+    """P1: nobody told that shell which it is; it has the conversation, too."""
+    host.say("save prompt")
+
+    kept = {one["message"]: one for one in lastgood("list", "--json").json["checkpoints"]}
+    assert kept["mine"]["session"] == kept["save prompt"]["session"]
+    assert kept["mine"]["conversation"]["source"].startswith(str(host.home))
+    assert kept["mine"]["actor"]["type"] == "agent"
+    assert kept["mine"]["actor"].get("name", host.name) == host.name
 
 
 def test_turns_are_kept_under_their_prompts_and_rewound(
@@ -122,14 +136,15 @@ def test_turns_are_kept_under_their_prompts_and_rewound(
     assert (project / "notes.txt").read_text() == "by a tool\nshell\n"
 
     told = kept(lastgood)
-    wanted = [("turn", "first prompt"), ("risky", f"before: {BY_SHELL}"), ("turn", "second prompt")]
-    assert [one for one in told if one in wanted] == wanted
+    assert [one for one in told if one[0] in {"turn", "risky"}] == [
+        ("turn", "first prompt"),
+        ("risky", f"before: {BY_SHELL}"),
+        ("turn", "second prompt"),
+    ]
     states = {one["state"] for one in lastgood("session", "list", "--json").json["sessions"]}
     assert states == {"ended"}
     first = next(
-        one
-        for one in lastgood("list", "--json").json["checkpoints"]
-        if one["message"].replace('"', "") == "first prompt"
+        one for one in lastgood("list", "--json").json["checkpoints"] if one["message"] == "first prompt"
     )
     assert first["conversation"]["messages"] > 0
     assert first["conversation"]["source"].startswith(str(host.home))

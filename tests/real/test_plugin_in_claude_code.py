@@ -82,6 +82,24 @@ def test_the_plugin_keeps_turns_and_its_tools_go_back(lastgood: Command, home: P
     assert any("lastgood:checkpoints" in one for one in model.asked)
 
 
+def test_beside_hooks_in_the_settings_each_turn_is_kept_once(lastgood: Command, home: Path) -> None:
+    """As with `lastgood install claude-code`: the plugin's tell of the same, at the same moment."""
+    lastgood.environment["HOME"] = str(home)
+    with ScriptedModel(lambda said: "rm -f x; echo one >> notes.txt" if "write" in said else None) as model:
+        host = host_of(home, lastgood, model.url)
+        host.do("plugin", "marketplace", "add", ROOT)
+        host.do("plugin", "install", "lastgood@lastgood")
+        assert "the plugin lastgood@lastgood" in lastgood("install", "claude-code").err
+        host.say("write once")
+        (transcript,) = host.transcripts()
+        host.say("write twice", resume=transcript.stem)
+
+    kept = lastgood("list", "--json").json["checkpoints"]
+    told = [(one["kind"], one["message"]) for one in reversed(kept) if one["kind"] in {"turn", "risky"}]
+    risky = ("risky", "before: rm -f x; echo one >> notes.txt")
+    assert told == [("turn", "write once"), risky, ("turn", "write twice")]
+
+
 def test_the_server_alone_is_added_by_one_command(lastgood: Command, home: Path) -> None:
     """T1: a program without a person answers each question with no."""
     notes = lastgood.project / "notes.txt"

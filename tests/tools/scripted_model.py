@@ -5,6 +5,7 @@ A script may have it use one of the agent's tools first.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,7 @@ class ScriptedModel(Loopback):
     def __init__(self, script: Script = lambda _: None) -> None:
         super().__init__()
         self.asked: list[str] = []
+        self._calls = itertools.count(1)
         self._script = script
 
     def answer(self, path: str, body: bytes) -> Answer:
@@ -35,14 +37,20 @@ class ScriptedModel(Loopback):
         if "count_tokens" in path:
             return json.dumps({"input_tokens": 10}), JSON
         if "responses" in path:
-            return _events(_response(self._script(_last_said(body, "input")))), EVENTS
+            return _events(_response(self._script(_last_said(body, "input")), self._call())), EVENTS
         if path.endswith("streamGenerateContent?alt=sse"):
-            return f"data: {_generated(self._script(_last_said(body, 'contents')))}\n\n", EVENTS
+            used = self._script(_last_said(body, "contents"))
+            return f"data: {_generated(used, self._call())}\n\n", EVENTS
         if path.endswith("/chat/completions"):
-            return _chat(self._script(_last_said(body, "messages")) if b'"tools"' in body else None), EVENTS
+            used = self._script(_last_said(body, "messages")) if b'"tools"' in body else None
+            return _chat(used, self._call()), EVENTS
         if b'"stream":true' in body.replace(b" ", b""):
-            return _events(_message_events(self._script(_last_said(body, "messages")))), EVENTS
+            return _events(_message_events(self._script(_last_said(body, "messages")), self._call())), EVENTS
         return json.dumps(_message(ANSWER, "end_turn")), JSON
+
+    def _call(self) -> str:
+        """Return what the next call of a tool is called: each by a name of its own, as models have it."""
+        return f"call_{next(self._calls)}"
 
 
 def _events(events: list[dict[str, Any]]) -> str:
@@ -77,14 +85,14 @@ def _last_said(body: bytes, key: str) -> str:
     )
 
 
-def _message_events(used: Use) -> list[dict[str, Any]]:
+def _message_events(used: Use, call: str) -> list[dict[str, Any]]:
     if used is None:
         block: dict[str, Any] = {"type": "text", "text": ""}
         delta = {"type": "text_delta", "text": ANSWER}
     else:
         shell = ("Bash", {"command": used, "description": "As the script says"})
         name, how = shell if isinstance(used, str) else used
-        block = {"type": "tool_use", "id": "toolu_scripted", "name": name, "input": {}}
+        block = {"type": "tool_use", "id": call, "name": name, "input": {}}
         delta = {"type": "input_json_delta", "partial_json": json.dumps(how)}
     return [
         {"type": "message_start", "message": _message(None, None)},
@@ -100,7 +108,7 @@ def _message_events(used: Use) -> list[dict[str, Any]]:
     ]
 
 
-def _chat(used: Use) -> str:
+def _chat(used: Use, id: str) -> str:
     """Return an answer in the form that most vendors copy."""
     delta: dict[str, Any] = {"role": "assistant", "content": ANSWER if used is None else BEGUN}
     deltas = [delta]
@@ -108,7 +116,7 @@ def _chat(used: Use) -> str:
         shell = ("bash", {"command": used, "description": "As the script says"})
         name, how = shell if isinstance(used, str) else used
         call = {"name": name, "arguments": json.dumps(how)}
-        deltas.append({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": call}]})
+        deltas.append({"tool_calls": [{"index": 0, "id": id, "type": "function", "function": call}]})
     choices: list[dict[str, Any]] = [{"index": 0, "delta": one, "finish_reason": None} for one in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": "stop" if used is None else "tool_calls"})
     head: dict[str, Any] = {
@@ -122,19 +130,19 @@ def _chat(used: Use) -> str:
     return "".join(f"data: {one}\n\n" for one in (*events, "[DONE]"))
 
 
-def _generated(used: Use) -> str:
+def _generated(used: Use, call: str) -> str:
     """Return an answer as Gemini CLI reads it."""
     part: dict[str, Any] = {"text": ANSWER}
     if used is not None:
         shell = ("run_shell_command", {"command": used, "description": "As the script says"})
         name, how = shell if isinstance(used, str) else used
-        part = {"functionCall": {"id": "call_1", "name": name, "args": how}}
+        part = {"functionCall": {"id": call, "name": name, "args": how}}
     answer = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
     usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
     return json.dumps({"candidates": [answer], "usageMetadata": usage, "modelVersion": "scripted"})
 
 
-def _response(used: Use) -> list[dict[str, Any]]:
+def _response(used: Use, call: str) -> list[dict[str, Any]]:
     item: dict[str, Any] = {
         "id": "item_1",
         "type": "message",
@@ -145,7 +153,7 @@ def _response(used: Use) -> list[dict[str, Any]]:
     if used is not None:
         shell = ("exec_command", {"cmd": used, "login": False})
         name, how = shell if isinstance(used, str) else used
-        item = {"type": "function_call", "id": "item_1", "call_id": "call_1", "name": name}
+        item = {"type": "function_call", "id": "item_1", "call_id": call, "name": name}
         item |= {"arguments": json.dumps(how), "status": "completed"}
     usage = {
         "input_tokens": 10,

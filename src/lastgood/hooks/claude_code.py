@@ -12,7 +12,7 @@ import re
 from lastgood.errors import Usage
 from lastgood.hooks.event import HookEvent
 from lastgood.hooks.host import Placed
-from lastgood.hooks.payload import object_in, paths_in, text_in
+from lastgood.hooks.payload import context_reply, object_in, paths_in, text_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,9 +42,12 @@ _CHANGING = "Bash|PowerShell|Write|Edit|MultiEdit|NotebookEdit|mcp__.*"
 _CHANGES = re.compile(_CHANGING)
 _MATCHERS_WITH_TOOLS = {"PreToolUse": _CHANGING}
 _ALONE, _BATCH = frozenset({"PostToolUse", "PostToolUseFailure"}), "PostToolBatch"
+_OF_CALLS = frozenset({"tool", "tool-end", "tool-failed"})
 # What says why an event happens, by the first of these fields that it has.
 _REASONS = ("prompt", "source", "trigger", "reason", "error")
 _SECONDS = 60
+# At which it takes something for its agent.
+_INFORMED: dict[EventKind, str] = {"session-start": "SessionStart", "prompt": "UserPromptSubmit"}
 
 
 def is_from_it(payload: Mapping[str, object]) -> bool:
@@ -83,6 +86,7 @@ def event_of(
         call=text_in(payload, "tool_use_id"),
         paths=paths_in(given),
         agent=text_in(payload, "agent_id"),
+        moment=text_in(payload, "tool_use_id" if kind in _OF_CALLS else "prompt_id"),
     )
 
 
@@ -106,6 +110,12 @@ def refused(message: str) -> dict[str, object]:
             "permissionDecisionReason": message,
         }
     }
+
+
+def informed(kind: EventKind, text: str) -> dict[str, object] | None:
+    """Return the reply that tells an agent something at an event; None where it takes nothing then."""
+    name = _INFORMED.get(kind)
+    return None if name is None else context_reply(name, text)
 
 
 def placed(words: tuple[str, ...], environment: Mapping[str, str], *, project: str | None) -> Placed:

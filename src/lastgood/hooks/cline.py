@@ -91,6 +91,7 @@ def event_of(
         paths=paths_in(given),
         agent=agent,
         is_last=kind == "turn-end",
+        moment=text_in(payload, "timestamp"),
     )
 
 
@@ -102,6 +103,10 @@ def told(message: str) -> dict[str, object]:
 def refused(message: str) -> dict[str, object]:
     """Return the reply that keeps a tool from being used."""
     return {"cancel": True, "errorMessage": message}
+
+
+def informed(kind: EventKind, text: str) -> None:
+    """Return nothing: it takes nothing for its agent at a prompt."""
 
 
 def placed(words: tuple[str, ...], environment: Mapping[str, str], *, project: str | None) -> Placed:

@@ -6,12 +6,13 @@ A hook is given one JSON object on standard input, and prints one or nothing.
 from __future__ import annotations
 
 import os
+import re
 
 from lastgood.errors import Usage
 from lastgood.hooks.entries import command_line
 from lastgood.hooks.event import HookEvent
 from lastgood.hooks.host import Placed
-from lastgood.hooks.payload import host_above, object_in, paths_in, text_in
+from lastgood.hooks.payload import context_reply, host_above, object_in, paths_in, text_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +50,12 @@ _SECONDS = 60
 # These two it gives three seconds, whatever is asked for; a look may take so much of them.
 _HURRIED = frozenset({"SessionEnd", "Interrupt"})
 _LIMIT, _LOOK = 3, 1.5
+_PATCH = "apply_patch"
+# How a patch is handed over in a shell, and which lines of it name a file.
+_HANDED_OVER = re.compile(rf"(?:cd +[\w./~-]+ *&& *)?{_PATCH}\s*<<\s*(['\"]?)(\w+)\1\s*")
+_NAMED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
+# At which it takes something for its agent.
+_INFORMED: dict[EventKind, str] = {"session-start": "SessionStart", "prompt": "UserPromptSubmit"}
 
 
 def is_from_it(payload: Mapping[str, object]) -> bool:
@@ -71,6 +78,8 @@ def event_of(
     if kind is None or session is None or folder is None:
         return None
     given = object_in(payload, "tool_input")
+    tool, command = text_in(payload, "tool_name"), text_in(given, "command")
+    patch = None if command is None else command if tool == _PATCH else _patch_in(command)
     return HookEvent(
         host=NAME,
         kind=kind,
@@ -79,13 +88,28 @@ def event_of(
         transcript=text_in(payload, "transcript_path"),
         owner=host_above(caller),
         text=text_in(payload, "prompt", "source", "trigger", "reason") or "",
-        tool=text_in(payload, "tool_name"),
-        command=text_in(given, "command"),
+        tool=tool if patch is None else _PATCH,
+        command=command if patch is None else None,
         call=text_in(payload, "tool_use_id"),
-        paths=paths_in(given),
+        paths=paths_in(given) if patch is None else tuple(_NAMED.findall(patch)),
         agent=text_in(payload, "agent_id"),
         seconds=_LOOK if name in _HURRIED else None,
+        moment=text_in(payload, "tool_use_id" if kind in {"tool", "tool-end"} else "turn_id"),
     )
+
+
+def _patch_in(command: str) -> str | None:
+    """Return the patch that a command hands over, and does nothing else; it is an edit, as by any tool."""
+    first, _, rest = command.strip().partition("\n")
+    begun = _HANDED_OVER.fullmatch(first)
+    if begun is None:
+        return None
+    lines = rest.split("\n")
+    patch = "\n".join(lines[:-1])
+    # What a shell would put in there may be anything, and so may what follows.
+    is_literal = bool(begun[1]) or not set("$`\\") & set(patch)
+    is_all = begun[2] == lines[-1] and lines.count(begun[2]) == 1
+    return patch if is_literal and is_all else None
 
 
 def told(message: str) -> dict[str, object]:
@@ -102,6 +126,12 @@ def refused(message: str) -> dict[str, object]:
             "permissionDecisionReason": message,
         }
     }
+
+
+def informed(kind: EventKind, text: str) -> dict[str, object] | None:
+    """Return the reply that tells an agent something at an event; None where it takes nothing then."""
+    name = _INFORMED.get(kind)
+    return None if name is None else context_reply(name, text)
 
 
 def placed(words: tuple[str, ...], environment: Mapping[str, str], *, project: str | None) -> Placed:

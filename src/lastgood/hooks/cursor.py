@@ -45,6 +45,7 @@ _ENTERED = (
     "stop",
     "sessionEnd",
 )
+_OF_CALLS = frozenset({"tool", "tool-end", "tool-failed"})
 
 
 def is_from_it(payload: Mapping[str, object]) -> bool:
@@ -75,6 +76,7 @@ def event_of(
         command=text_in(payload, "command") or text_in(given, "command"),
         call=text_in(payload, "tool_use_id"),
         paths=paths_in(given) or paths_in(payload),
+        moment=text_in(payload, "tool_use_id" if kind in _OF_CALLS else "generation_id"),
     )
 
 
@@ -85,6 +87,10 @@ def told(message: str) -> None:
 def refused(message: str) -> dict[str, object]:
     """Return the reply that keeps a tool from being used."""
     return {"permission": "deny", "user_message": message, "agent_message": message}
+
+
+def informed(kind: EventKind, text: str) -> None:
+    """Return nothing: it takes nothing for its agent at a prompt."""
 
 
 def placed(words: tuple[str, ...], environment: Mapping[str, str], *, project: str | None) -> Placed:

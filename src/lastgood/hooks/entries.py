@@ -51,6 +51,20 @@ def without_entries(text: str, *, host: str, what: str) -> str:
     return text
 
 
+def has_entries(settings: Mapping[str, object], *, host: str) -> bool:
+    """Tell whether entries of ours are in settings."""
+    events = settings.get("hooks")
+    groups = events.values() if isinstance(events, dict) else ()
+    return any(_words(one, host) for each in groups if isinstance(each, list) for one in each)
+
+
+def plugins(settings: Mapping[str, object]) -> tuple[str, ...]:
+    """Return under which names our plugin, which brings the same hooks, is switched on in settings."""
+    named = settings.get("enabledPlugins")
+    known = named.items() if isinstance(named, dict) else ()
+    return tuple(name for name, is_on in known if name.partition("@")[0] == "lastgood" and is_on is True)
+
+
 def _words(entry: object, host: str) -> list[str]:
     """Return the words that start our hook in an entry, wherever this program was; none if it is not ours."""
     handlers = entry.get("hooks", [entry]) if isinstance(entry, dict) else None

@@ -33,7 +33,8 @@ class HookEvent(Value):
     else why it happens, in the host's words. A ``tool`` is about to be used ("tool"), or was, by one
     ``call``: ``command`` is what it has a shell carry out, ``paths`` are those that it names. ``agent`` is
     the sub-agent in which it happens, if any. A host that is in a hurry gives us so many ``seconds``.
-    With the ``is_last`` of its turns a session ends.
+    With the ``is_last`` of its turns a session ends. ``moment`` is what the host calls just this, if it does:
+    whatever else is told alike happened at another.
     """
 
     host: str
@@ -50,6 +51,7 @@ class HookEvent(Value):
     agent: str | None = None
     seconds: float | None = None
     is_last: bool = False
+    moment: str | None = None
 
     @property
     def label(self) -> str:

@@ -11,7 +11,7 @@ from lastgood.errors import Usage
 from lastgood.hooks.entries import command_line
 from lastgood.hooks.event import HookEvent
 from lastgood.hooks.host import Placed
-from lastgood.hooks.payload import host_above, object_in, paths_in, text_in
+from lastgood.hooks.payload import context_reply, host_above, object_in, paths_in, text_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ _ONLY_HERE = frozenset({"BeforeAgent", "AfterAgent", "BeforeModel", "AfterModel"
 _MILLISECONDS = 60_000
 # A session's first eight digits end the name of its file.
 _NAME_END = len("-01234567.jsonl")
+# At which it takes something for its agent.
+_INFORMED: dict[EventKind, str] = {"session-start": "SessionStart", "prompt": "BeforeAgent"}
 
 
 def is_from_it(payload: Mapping[str, object]) -> bool:
@@ -79,6 +81,7 @@ def event_of(
         tool=text_in(payload, "tool_name"),
         command=text_in(given, "command"),
         paths=paths_in(given),
+        moment=text_in(payload, "timestamp"),
     )
 
 
@@ -90,6 +93,12 @@ def told(message: str) -> dict[str, object]:
 def refused(message: str) -> dict[str, object]:
     """Return the reply that keeps a tool from being used."""
     return {"decision": "deny", "reason": message}
+
+
+def informed(kind: EventKind, text: str) -> dict[str, object] | None:
+    """Return the reply that tells an agent something at an event; None where it takes nothing then."""
+    name = _INFORMED.get(kind)
+    return None if name is None else context_reply(name, text)
 
 
 def placed(words: tuple[str, ...], environment: Mapping[str, str], *, project: str | None) -> Placed:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Protocol
 
-    from lastgood.hooks.event import HookEvent
+    from lastgood.hooks.event import EventKind, HookEvent
 
     class Host(Protocol):
         """A module of this package, as `lastgood.hooks.table` finds it."""
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
         def refused(self, message: str) -> Mapping[str, object]:
             """Return the reply that keeps a tool from being used."""
+
+        def informed(self, kind: EventKind, text: str) -> Mapping[str, object] | None:
+            """Return the reply that tells an agent something; None if it takes nothing at such an event."""
 
         def placed(
             self, words: tuple[str, ...], environment: Mapping[str, str], *, project: str | None

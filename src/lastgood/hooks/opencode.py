@@ -1,7 +1,8 @@
 """opencode: what our plugin in it tells, its replies, where plugins lie (its documentation of plugins).
 
 The plugin (``opencode_plugin.js``) has this command carry out what happens, one at a time. It sends one
-JSON object on standard input; of what comes back ``told`` is shown, and ``refused`` keeps a tool from use.
+JSON object on standard input; of what comes back ``told`` is shown, ``refused`` keeps a tool from use, and
+``context`` is said to the model for as long as the turn lasts.
 """
 
 from __future__ import annotations
@@ -54,11 +55,12 @@ def event_of(
         folder=folder,
         transcript=_transcript(session, environment),
         owner=host_above(caller),
-        text=text_in(payload, "text") or "",
+        text=_as_typed(text_in(payload, "text") or ""),
         tool=text_in(payload, "tool"),
         command=text_in(given, "command"),
         call=text_in(payload, "callID"),
         paths=paths_in(given),
+        moment=text_in(payload, "callID", "messageID"),
     )
 
 
@@ -70,6 +72,11 @@ def told(message: str) -> dict[str, object]:
 def refused(message: str) -> dict[str, object]:
     """Return the reply that keeps a tool from being used."""
     return {"refused": message}
+
+
+def informed(kind: EventKind, text: str) -> dict[str, object] | None:
+    """Return the reply that tells an agent something at an event; None where it takes nothing then."""
+    return {"context": text} if kind == "prompt" else None
 
 
 def placed(words: tuple[str, ...], environment: Mapping[str, str], *, project: str | None) -> Placed:
@@ -102,6 +109,13 @@ def advice(*, project: bool) -> tuple[str, ...]:
 def doubt(settings: Mapping[str, object]) -> str | None:  # noqa: ARG001 - it has none in a plugin
     """Return why the host does not take the hooks that are in its settings, if so."""
     return None
+
+
+def _as_typed(text: str) -> str:
+    """Return a prompt without the quotes that `opencode run` puts around a word that has blanks."""
+    inner = text[1:-1]
+    is_quoted = f'"{inner}"' == text and " " in inner and '"' not in inner.replace('\\"', "")
+    return inner.replace('\\"', '"') if is_quoted else text
 
 
 def _transcript(session: str, environment: Mapping[str, str]) -> str | None:

@@ -27,7 +27,8 @@ function run(said) {
 export const Lastgood = async ({ client, directory }) => {
   const known = new Set() // conversations that were told of here
   const inner = new Set() // those of sub-agents, which are no turns of a person's
-  const busy = new Set()
+  const busy = new Map() // which message each is at
+  const news = new Map() // what an agent is to be told in the turn it is at
   let last = Promise.resolve({})
 
   // One after the other, as they happened.
@@ -52,14 +53,22 @@ export const Lastgood = async ({ client, directory }) => {
     event: async ({ event }) => {
       const sessionID = event.properties?.sessionID ?? event.properties?.info?.id
       if (event.type === "session.created" && event.properties.info.parentID) inner.add(sessionID)
-      if (event.type === "session.idle" && busy.delete(sessionID)) await tell("session.idle", sessionID, {})
+      if (event.type === "session.idle" && busy.has(sessionID)) {
+        const messageID = busy.get(sessionID)
+        busy.delete(sessionID)
+        await tell("session.idle", sessionID, { messageID })
+      }
     },
-    "chat.message": async ({ sessionID }, { parts }) => {
+    "chat.message": async ({ sessionID }, { message, parts }) => {
       if (inner.has(sessionID)) return
       await meet(sessionID)
-      busy.add(sessionID)
+      busy.set(sessionID, message.id)
       const text = parts.filter((one) => one.type === "text" && !one.synthetic).map((one) => one.text)
-      await tell("chat.message", sessionID, { text: text.join("\n") })
+      const said = { messageID: message.id, text: text.join("\n") }
+      news.set(sessionID, (await tell("chat.message", sessionID, said)).context)
+    },
+    "experimental.chat.system.transform": async ({ sessionID }, { system }) => {
+      if (news.get(sessionID)) system.push(news.get(sessionID))
     },
     "tool.execute.before": async ({ tool, sessionID, callID }, { args }) => {
       if (typeof args?.command !== "string") return

@@ -30,6 +30,11 @@ def paths_in(given: Mapping[str, object], names: Iterable[str] = _PATHS) -> tupl
     return tuple(one for one in (given.get(name) for name in names) if isinstance(one, str) and one)
 
 
+def context_reply(event: str, text: str) -> dict[str, object]:
+    """Return the reply that tells an agent something, as several hosts read it."""
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
+
+
 def host_above(pid: int) -> int | None:
     """Return the nearest process above one that is more than the shell that started it; None if none is."""
     while len(facts := stat_of(pid)) > PARENT and (pid := int(facts[PARENT])) > 1:

@@ -18,6 +18,7 @@ from lastgood.attribution import (
     touched_paths,
 )
 from lastgood.hooks.risk import is_risky
+from lastgood.hooks.table import host_named
 from lastgood.model.checkpoint import Actor
 from lastgood.paths import printable, to_text
 from lastgood.rewind import BEGAN
@@ -184,8 +185,7 @@ class _Moments:
         running = [one for one in own if one.state == "running"]
         if not self.break_off(running):
             self.save("auto", f"before: {self._event.label}", alone=False, actor=_PERSON)
-        session = self._context.work.session(self._session)
-        since = max((one.started_at for one in own), default=0 if session is None else session.started_at)
+        since = max((one.started_at for one in own), default=self._began_at())
         self._workspace.step_start(self._event.label or "a turn")
         return self._retold(since)
 
@@ -194,6 +194,15 @@ class _Moments:
         transcript = self._event.transcript
         since = None if transcript is None else left_off(self._context, transcript)
         return Reply() if since is None else self._retold(since)
+
+    def _began_at(self) -> int:
+        """Return since when the agent knows nothing: since it left off, if its host takes no word then."""
+        session, transcript = self._context.work.session(self._session), self._event.transcript
+        if transcript is not None and host_named(self._event.host).informed("session-start", "") is None:
+            left = left_off(self._context, transcript)
+            if left is not None:
+                return left
+        return 0 if session is None else session.started_at
 
     def _retold(self, since: int) -> Reply:
         operations = taken_back_since(self._context, since)

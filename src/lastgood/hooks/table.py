@@ -6,16 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lastgood.hooks.event import HookEvent
     from lastgood.hooks.host import Host
-
-
-# What the hosts call the events at which they take something for their agent.
-_INFORMED: dict[str, dict[str, str]] = {
-    "claude-code": {"session-start": "SessionStart", "prompt": "UserPromptSubmit"},
-    "codex": {"session-start": "SessionStart", "prompt": "UserPromptSubmit"},
-    "gemini-cli": {"session-start": "SessionStart", "prompt": "BeforeAgent"},
-}
 
 
 def host_named(name: str) -> Host:
@@ -31,11 +22,3 @@ def host_of(payload: Mapping[str, object]) -> Host | None:
     # Claude Code's shape is what others took over: it comes last.
     every: tuple[Host, ...] = (opencode, cline, cursor, gemini_cli, codex, claude_code)
     return next((one for one in every if one.is_from_it(payload)), None)
-
-
-def informed(event: HookEvent, text: str) -> Mapping[str, object] | None:
-    """Return the reply that tells an agent something at an event; None where its host takes nothing then."""
-    name = _INFORMED.get(event.host, {}).get(event.kind)
-    return (
-        None if name is None else {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
-    )

@@ -60,9 +60,27 @@ def _place(workspace: Workspace) -> list[Finding]:
         finding("checkpoints", f"{report.checkpoints:,}"),
         _watch(report),
         examine_git(os.environ, workspace.path),
+        *_hooks(workspace.path),
         *workspace.examine(),
         *map(noted, report.health),
     ]
+
+
+def _hooks(folder: str) -> list[Finding]:
+    """Tell which hosts have our hooks, and which of them in more than one place."""
+    from lastgood.cli.table_of_work import HOSTS
+    from lastgood.cli.verbs.install import places, twice
+    from lastgood.hooks.table import host_named
+    from lastgood.workspace.doctor import finding
+
+    found = [(host, places(host, os.environ, folder=folder)) for host in map(host_named, HOSTS)]
+    named = ", ".join(host.TITLE for host, each in found if each)
+    notes = [
+        finding("hooks-twice", said, "keep one, take out the others:\n" + "\n".join(p.remedy for p in each))
+        for host, each in found
+        if (said := twice(each, host=host))
+    ]
+    return [finding("hooks", f"in {named}" if named else "in no agent's host"), *notes]
 
 
 def _watch(report: StatusReport) -> Finding:

@@ -7,7 +7,7 @@ import os
 
 from lastgood.errors import Invalid, LastgoodError, Unsafe
 from lastgood.hooks.risk import is_risky
-from lastgood.hooks.table import host_named, host_of, informed
+from lastgood.hooks.table import host_named, host_of
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import printable
 
@@ -56,7 +56,7 @@ def hook_verb(call: Call, console: Console) -> int:
 def _answer(reply: Reply, event: HookEvent, console: Console, *, host: Host) -> None:
     """Tell a host what there is to be told, in one object: its agent, and a person."""
     said = dict((reply.message and host.told(reply.message)) or {})
-    said |= (reply.context and informed(event, reply.context)) or {}
+    said |= (reply.context and host.informed(event.kind, reply.context)) or {}
     if said:
         console.line(json.dumps(said))
 
@@ -110,9 +110,13 @@ def _respond(call: Call, event: HookEvent, console: Console) -> Reply | None:
             raise
         return None  # told when the session began
     with workspace:
-        from lastgood.hooks.respond import respond  # lazily: as above
+        from lastgood.hooks.repeated import is_repeated  # lazily: as above
+        from lastgood.hooks.respond import respond
         from lastgood.workspace.opened import Proposal
 
+        context = workspace._context  # noqa: SLF001 - beside its caches that is noted
+        if is_repeated(context, event, console.input(), caller=console.caller):
+            return None
         workspace.proposal = Proposal(console.proposed)
         reply = respond(workspace, event, session=console.environment.get(SESSION_VARIABLE) or None)
         console.have_watched(workspace, call)

@@ -7,8 +7,8 @@ import sys
 
 from lastgood.configuration import read_settings
 from lastgood.configuration.edit import read_text, write_text
-from lastgood.errors import Conflict, NotFound, Storage
-from lastgood.hooks.entries import with_entries, without_entries
+from lastgood.errors import Conflict, Invalid, LastgoodError, NotFound, Storage
+from lastgood.hooks.entries import has_entries, plugins, with_entries, without_entries
 from lastgood.hooks.settings_text import read
 from lastgood.hooks.table import host_named
 from lastgood.paths import printable
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lastgood.hooks.host import Host, Placed
     from lastgood.settings import Settings
 
+# Where a user's own settings are not those of a project, but beside them.
+_LOCAL = "settings.local.json"
 # What every file that is ours alone says, by which it is told from another's.
 _OWN = "lastgood install"
 
@@ -58,6 +60,7 @@ def install_verb(call: Call, console: Console) -> int:
     if console.answer("install", {"host": host.NAME, "file": placed.file, "changed": changed}):
         return 0
     console.sentence(f"{'entered into' if changed else 'is in'} {printable(placed.file)}")
+    _tell_twice(call, console, host=host)
     if not call.has("check"):
         settings = {} if placed.own else read(edits[0].content, what=printable(placed.file))
         _tell(call, console, host=host, settings=settings)
@@ -168,6 +171,63 @@ def _names_interpreter(script: str) -> bool:
     return not first.startswith(b"#!") or b"/env " not in first
 
 
+class Place(Value):
+    """Where hooks of ours are that a host starts, and the command that takes them out there."""
+
+    name: str
+    remedy: str
+
+
+def places(host: Host, environment: Mapping[str, str], *, folder: str) -> tuple[Place, ...]:
+    """Return all places in which our hooks are that a host starts in a folder."""
+    found: dict[str, Place] = {}
+    for project, option in ((None, ""), (folder, " --project")):
+        try:
+            placed = host.placed(("lastgood",), environment, project=project)
+        except LastgoodError:
+            continue
+        if _is_entered(placed, host=host.NAME):
+            remedy = f"lastgood uninstall {host.NAME}{option}"
+            found.setdefault(placed.file, Place(name=printable(placed.file), remedy=remedy))
+        for name in () if placed.own else _plugins(placed.file):
+            remedy = f"claude plugin uninstall {name}" + (" --scope project" if project else "")
+            found.setdefault(name, Place(name=f"the plugin {printable(name)}", remedy=remedy))
+    return tuple(found.values())
+
+
+def _is_entered(placed: Placed, *, host: str) -> bool:
+    if placed.own:
+        return any(_OWN in _text(one) for one in placed.own)
+    return has_entries(_settings(placed.file), host=host)
+
+
+def _plugins(file: str) -> tuple[str, ...]:
+    beside = os.path.join(os.path.dirname(file), _LOCAL)
+    return tuple(name for one in (file, beside) for name in plugins(_settings(one)))
+
+
+def _settings(file: str) -> Mapping[str, object]:
+    try:
+        return read(_text(file) or "{}", what=file)
+    except Invalid:
+        return {}
+
+
+def _text(file: str) -> str:
+    try:
+        return read_text(file)
+    except Invalid:
+        return ""
+
+
+def twice(found: Sequence[Place], *, host: Host) -> str:
+    """Return what is said where hooks are in more than one place; "" where they are not."""
+    if len(found) < 2:
+        return ""
+    named = " and in ".join(one.name for one in found)
+    return f"{host.TITLE} tells of each event more than once: its hooks are in {named}"
+
+
 def _tell(call: Call, console: Console, *, host: Host, settings: Mapping[str, object]) -> None:
     console.note(
         f"{host.TITLE} makes checkpoints from its next session on: before a prompt, before risky commands,"
@@ -179,6 +239,16 @@ def _tell(call: Call, console: Console, *, host: Host, settings: Mapping[str, ob
     if doubt is not None:
         console.warn(f"But {doubt}: take it out.", style="red")
     console.note(f"To see them: {call.command('list')}; to go back by turns: {call.command('rewind')}")
+
+
+def _tell_twice(call: Call, console: Console, *, host: Host) -> None:
+    found = places(host, os.environ, folder=os.path.abspath(call.text("directory") or "."))
+    said = twice(found, host=host)
+    if said:
+        console.warn(f"{said}.")
+        console.warn("The second does nothing, but takes its time. Keep one, and take out the others:")
+        for one in found:
+            console.warn(f"  {one.remedy}")
 
 
 def _words(verb: str, call: Call, host: Host) -> str:

@@ -17,6 +17,7 @@ from lastgood.cli.wording import (
 )
 from lastgood.errors import Usage
 from lastgood.ids import SESSION_VARIABLE
+from lastgood.lease import is_agents
 from lastgood.model.checkpoint import Actor
 from lastgood.paths import printable, to_text
 from lastgood.value import cast
@@ -72,7 +73,7 @@ def save_verb(call: Call, console: Console) -> int:
                 task=call.text("task"),
                 tokens=opening.count_option(call, "tokens"),
                 transcript=call.text("transcript"),
-                actor=_actor(console),
+                actor=_actor(console, workspace),
             )
         _tell(report, console, known=workspace.remarks)
         console.have_watched(workspace, call)
@@ -84,12 +85,15 @@ def save_verb(call: Call, console: Console) -> int:
     return OMISSIONS if report.new_gaps or failed else 0
 
 
-def _actor(console: Console) -> Actor:
-    """Return who saves: an agent that says so in its environment, a session's, or a person on a terminal."""
+def _actor(console: Console, workspace: OpenWorkspace) -> Actor:
+    """Return who saves: an agent that says so in its environment, a session's, or a person on a terminal.
+
+    Below the process whose session it is an agent works, whatever terminal that gives its commands.
+    """
     for variable, name in _AGENTS.items():
         if console.environment.get(variable):
             return Actor(type="agent", name=name)
-    if console.environment.get(SESSION_VARIABLE):
+    if console.environment.get(SESSION_VARIABLE) or is_agents(workspace._context):  # noqa: SLF001 - no verb says
         return Actor(type="agent")
     return Actor(type="person") if console.is_attended else Actor()
 

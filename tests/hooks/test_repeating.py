@@ -1,0 +1,138 @@
+"""Hooks in two of a host's places: the second telling of an event does nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hooks.conftest import Agent, payload
+from lastgood.context import Context
+from lastgood.hooks.claude_code import event_of
+from lastgood.hooks.event import HookEvent
+from lastgood.hooks.repeated import is_repeated
+from lastgood.testing.clock import FakeClock
+from lastgood.workspace import Workspace
+from tools.command import COMMAND
+
+Told = Callable[..., bool]
+
+
+@pytest.fixture
+def context(workspace: Workspace, clock: FakeClock) -> Context:
+    return workspace._context.replace(clock=clock)
+
+
+@pytest.fixture
+def told(context: Context) -> Told:
+    """Return what tells of an event by some process, and says whether it was told of before."""
+
+    def tell(event: HookEvent, said: bytes = b"{}", *, caller: int) -> bool:
+        return is_repeated(context, event, said, caller=caller)
+
+    return tell
+
+
+EVENT = HookEvent(host="claude-code", kind="prompt", session="one", folder="/", owner=7, moment="m")
+
+
+def test_what_another_hook_was_told_of_is_repeated(told: Told) -> None:
+    """A hook that is carried out anew, since who did that was killed, is the same one."""
+    assert not told(EVENT, caller=1)
+    assert told(EVENT, caller=2)
+    assert told(EVENT, caller=3)
+    assert not told(EVENT, caller=1)
+
+
+def test_another_moment_kind_text_or_host_is_another_event(told: Told) -> None:
+    assert not told(EVENT, caller=1)
+    assert not told(EVENT, b'{"more": 1}', caller=2)
+    assert not told(EVENT.replace(kind="turn-end"), caller=3)
+    assert not told(EVENT.replace(owner=8), caller=4)
+
+
+def test_what_nothing_tells_apart_is_none_of_before(told: Told) -> None:
+    """But for what happens once in the life of a host."""
+    plain = EVENT.replace(moment=None)
+    assert [told(plain, caller=one) for one in (1, 2)] == [False, False]
+    start = plain.replace(kind="session-start")
+    assert [told(start, caller=one) for one in (3, 4)] == [False, True]
+
+
+def test_after_a_while_it_is_another(told: Told, clock: FakeClock) -> None:
+    assert not told(EVENT, caller=1)
+    clock.advance(61)
+    assert not told(EVENT, caller=2)
+
+
+def test_the_file_stays_small_and_may_say_anything(told: Told, context: Context) -> None:
+    path = os.path.join(context.store, b"workspaces", context.key.encode(), b"events")
+    assert not told(EVENT, caller=1)
+    Path(os.fsdecode(path)).write_bytes(b"\xff\n1 2\nx y z\n" * 4_000)
+    assert not told(EVENT, caller=2)
+    assert told(EVENT, caller=3)
+    assert os.stat(path).st_size < 1_000
+
+
+def test_where_nothing_can_be_noted_each_counts(told: Told, context: Context) -> None:
+    os.makedirs(os.path.join(context.store, b"workspaces", context.key.encode(), b"events"))
+    assert [told(EVENT, caller=one) for one in (1, 2)] == [False, False]
+
+
+@pytest.mark.parametrize("name", ["UserPromptSubmit", "PreToolUse", "Stop", "SessionEnd"])
+def test_claude_code_tells_moments_apart(name: str) -> None:
+    found = event_of(payload(name), {}, caller=1)
+    assert found is not None
+    assert found.moment
+
+
+def test_a_turn_that_is_told_of_twice_at_once_is_one(agent: Agent) -> None:
+    """As by the plugin and by the user's settings, whose hooks Claude Code starts beside each other."""
+
+    def twice(event: str, **fields: object) -> None:
+        own = {"transcript_path": str(agent.transcript), "cwd": str(agent.project)}
+        text = json.dumps(payload(event) | own | fields).encode()
+        environment = agent.lastgood.environment | {"CLAUDE_PID": str(agent.process.pid)}
+        started = [
+            subprocess.Popen(
+                [sys.executable, COMMAND, "hook", "claude-code"],
+                cwd="/",
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+            for _ in range(2)
+        ]
+        for one in started:
+            assert one.stdin is not None
+            one.stdin.write(text)
+            one.stdin.close()
+        for one in started:
+            assert one.stdout is not None
+            assert one.stdout.read() == b""
+            one.stdout.close()
+            assert one.wait() == 0
+
+    twice("SessionStart")
+    for turn, word in enumerate(("one", "two")):
+        twice("UserPromptSubmit", prompt=f"write {word}", prompt_id=f"p{turn}")
+        (agent.project / "file").write_text("half " + word)
+        twice("PreToolUse", prompt_id=f"p{turn}", tool_use_id=f"t{turn}")
+        (agent.project / "file").write_text(word)
+        twice("Stop", prompt_id=f"p{turn}")
+
+    told = agent.told()
+    assert told == [
+        ("session-start", "session start"),
+        ("risky", "before: rm -rf notes.txt; false"),
+        ("turn", "write one"),
+        ("risky", "before: rm -rf notes.txt; false"),
+        ("turn", "write two"),
+    ]
+    assert len(agent.lastgood("session", "list", "--json").json["sessions"]) == 1
