@@ -707,8 +707,8 @@ def _other(context: Context) -> Session | None:
     current = current_session(context)
     if current is None or current.id == context.session or state_of(context, current) != "active":
         return None
-    is_own = is_callers(context, current) or context.processes.encloses(current.owner)
-    return None if is_own else current
+    # One of several at once counts for none but who works in it.
+    return None if not current.exclusive or is_callers(context, current) else current
 
 
 def _unknown(context: Context, run: SessionReport | None) -> tuple[Effect, ...]:
