@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         Bucket,
         CheckpointCounts,
         Mark,
+        RanCommand,
         Saves,
         SessionActivity,
         Sizes,
@@ -259,6 +260,7 @@ __all__ = [
     "PurgePlan",
     "PurgeReport",
     "PurgedCheckpoint",
+    "RanCommand",
     "RecoverReport",
     "Ref",
     "RestorePlan",
@@ -311,7 +313,7 @@ _PLACES = {
     "lastgood.ledger.cells": "Encoding",
     "lastgood.ledger": "Ledger LedgerEntry LedgerReader LedgerWriter",
     "lastgood.model.activity": (
-        "Activity Bucket CheckpointCounts Mark Saves SessionActivity Sizes TaskCounts WorkedTask"
+        "Activity Bucket CheckpointCounts Mark RanCommand Saves SessionActivity Sizes TaskCounts WorkedTask"
     ),
     "lastgood.model.calls": "Consent Observer OutputReader RunObserver",
     "lastgood.model.checkpoint": (

@@ -75,7 +75,8 @@ _TABLE = {
     " unknown_effects live_processes outputs finished_at start conversation?",
     "Session": "id goal sprint owner started_at heartbeat_at ended_at ended_by exclusive took_over"
     " transcript_host? transcript_session?",
-    "SessionActivity": "*report seconds tasks checkpoints stored_bytes tokens memory_bytes cpu_seconds",
+    "SessionActivity": "*report seconds tasks checkpoints stored_bytes tokens memory_bytes cpu_seconds"
+    " command",
     "SessionEnded": "session checkpoint:saved.checkpoint new_gaps unknown_effects:unknown",
     "SessionReport": "*session state owner_state position:progress.position! progress",
     "SessionStarted": "session checkpoint:saved.checkpoint new_gaps took_over:took_over.id unfinished"
@@ -390,7 +391,8 @@ def report_document(activity: Activity, *, detailed: bool = False) -> Document:
 
     It is made to be passed on (rule K5): known shapes of secrets are redacted (rule S17).
     """
-    from lastgood.redaction import redact_value  # lazily: other documents say what is said to people
+    from lastgood.model.activity import command_states  # lazily: other documents need none of both
+    from lastgood.redaction import redact_value
 
     states = [one.report.state for one in activity.sessions]
     fields = record(activity) | {
@@ -405,10 +407,12 @@ def report_document(activity: Activity, *, detailed: bool = False) -> Document:
             "seconds": activity.seconds,
             "list": [record(one) for one in activity.sessions],
         },
+        "commands": {"total": len(activity.commands)} | command_states(activity),
         "features": {"completed": [text_value(one) for one in activity.features]},
     }
     if detailed:
         fields["tasks_list"] = [record(one) | {"id": text_value(one.task.id)} for one in activity.worked]
+        fields["commands_list"] = [record(one) for one in activity.commands]
         fields["effects"] = [record(one) for one in activity.effects]
         fields["timeline"] = [record(one) for one in activity.marks]
     return document("report", cast("Document", redact_value(fields)))

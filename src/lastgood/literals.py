@@ -51,6 +51,7 @@ Ending = Literal["exited", "killed", "stopped", "interrupted", "unstarted"]
 
 # --- Of runs ---
 
+CommandState = Literal["done", "failed", "running", "interrupted", "taken-back", "given-up"]
 RunEventType = Literal[
     "started",  # a session began, or goes on (``continued``)
     "task-started",  # an attempt of a task begins; ``checkpoint`` is where it can be taken back to

@@ -23,6 +23,7 @@ from lastgood.reporting import page as page_module
 from lastgood.reporting.activity import steady
 from lastgood.reporting.page import page
 from tools.command import COMMAND, Command, told, told_as_document
+from tools.living import eventually
 from tools.report_records import (
     DAY,
     HOUR,
@@ -72,6 +73,47 @@ def test_tasks_are_counted_by_state_with_their_success_and_time() -> None:
 def test_tasks_outside_any_session_count_too() -> None:
     assert activity(outside=(task("a", end=NOW),)).tasks.done == 1
     assert activity(outside=(task("a", end=NOW),), session="s").tasks.done == 0
+
+
+def test_a_command_that_was_run_is_no_task() -> None:
+    """P8c: nobody planned any."""
+    found = activity(
+        sessions=(
+            *(
+                session(f"s_{state}", started=NOW, tasks=(task("command", state),), goal=f"echo {state}")
+                for state in ("done", "failed", "pending")
+            ),
+            session("s_now", started=NOW, state="active", tasks=(task("command", "running"),)),
+            session("s_dead", started=NOW, state="incomplete", tasks=(task("command", "pending"),)),
+            session("s_back", started=NOW, ended_by="rolled back", tasks=(task("command", "pending"),)),
+            session("s_tasks", started=NOW, tasks=(task("T01"),)),
+        ),
+        commands=frozenset({"s_done", "s_failed", "s_pending", "s_now", "s_dead", "s_back"}),
+    )
+    assert (found.tasks.total, [one.task.id for one in found.worked]) == (1, ["T01"])
+    assert {one.session: one.state for one in found.commands} == {
+        "s_done": "done",
+        "s_failed": "failed",
+        "s_pending": "given-up",
+        "s_now": "running",
+        "s_dead": "interrupted",
+        "s_back": "taken-back",
+    }
+    assert found.commands[0].command == "echo done"
+    assert [bucket.tasks_done for bucket in found.buckets] == []
+
+
+def test_notes_name_a_command_by_its_words() -> None:
+    step = Effect(id="e", workspace_key="w", name="command", started_at=NOW, state="unknown", task="command")
+    found = activity(
+        sessions=(session("s", started=NOW, goal="make it", tasks=(task("command").replace(attempts=3),)),),
+        effects=(step.replace(session="s"), step.replace(session="s", name="deploy")),
+        commands=frozenset({"s"}),
+    )
+    assert [note.message for note in found.notes] == [
+        "1 command took 3 tries or more: make it",
+        "2 steps started and nobody saw the end: make it, deploy",
+    ]
 
 
 @pytest.mark.parametrize(("period", "held"), [("day", 1), ("week", 2), ("month", 3), ("all", 4)])
@@ -327,7 +369,7 @@ def test_the_page_has_a_title_a_language_and_tables_of_the_numbers(whole: str) -
     read = Reader(whole)
     assert ("lang", "en") in read.attributes
     assert read.tags.count("h1") == read.tags.count("main") == 1
-    assert read.tags.count("figure") == read.tags.count("figcaption") == 6
+    assert read.tags.count("figure") == read.tags.count("figcaption") == 7
     assert read.tags.count("table") >= 5
     assert set(re.findall(r'scope="(\w+)"', whole)) == {"row", "col"}
     assert ("aria-hidden", "true") in read.attributes  # plots: the tables say the same
@@ -337,6 +379,7 @@ def test_the_page_has_a_title_a_language_and_tables_of_the_numbers(whole: str) -
 def test_a_plot_says_what_each_mark_is(whole: str) -> None:
     assert "<title>ckpt_00000000 turn turn 1</title>" in whole
     assert "<title>T01 schema: 3,600 s, done</title>" in whole
+    assert "<title>claude -p 'fix the tests': 600 s, done</title>" in whole
 
 
 def test_a_report_on_nothing_says_so() -> None:
@@ -401,8 +444,8 @@ def test_every_colour_stands_out_from_its_ground(light: bool) -> None:  # noqa: 
 
 
 FIELDS = (
-    "workspace store period session sessions tasks features checkpoints operations tokens saves sizes"
-    " buckets notes"
+    "workspace store period session sessions tasks commands features checkpoints operations tokens saves"
+    " sizes buckets notes"
 )
 
 
@@ -472,6 +515,42 @@ def test_a_session_left_incomplete_is_named(lastgood: Command) -> None:
     shown = lastgood("report").out
     assert "1 incomplete" in shown
     assert "lastgood recover" in shown
+
+
+def test_commands_are_told_apart_from_tasks_and_what_was_taken_back_as_that(lastgood: Command) -> None:
+    """P8c: `report` told a command as a task, and one taken back as a pending task."""
+    (lastgood.project / "a.txt").write_text("mine\n")
+    lastgood("run", "--", "true")
+    with subprocess.Popen(
+        [sys.executable, COMMAND, "run", "--", "sh", "-c", "echo > started; exec sleep 60"],
+        cwd=lastgood.project,
+        env=lastgood.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as runner:
+        assert eventually((lastgood.project / "started").exists)
+        runner.kill()
+    lastgood("recover", "--rollback")
+    shown = lastgood("report", "--detailed").out
+    assert re.search(r"^Commands\n  total +2 \(1 done, 1 taken back\)$", shown, re.MULTILINE)
+    assert re.search(r"^  taken back +\d .* sh -c echo > started; exec sleep 60$", shown, re.MULTILINE)
+    assert "\nTasks" not in shown
+    document = lastgood("report", "--json").json
+    assert document["tasks"]["total"] == 0
+    assert (document["commands"]["done"], document["commands"]["taken-back"]) == (1, 1)
+
+
+def test_going_back_to_before_a_command_leaves_no_task_behind(lastgood: Command) -> None:
+    """P8c: the progress of a command was put back as that of the workspace."""
+    (lastgood.project / "a.txt").write_text("mine\n")
+    lastgood("run", "--", "sh", "-c", "echo wrecked > a.txt")
+    lastgood("rewind", "--yes")
+    assert (lastgood.project / "a.txt").read_text() == "mine\n"
+    assert lastgood("progress", "show", "--json").json["progress"]["tasks"] == []
+    document = lastgood("report", "--json").json
+    assert (document["tasks"]["total"], document["commands"]["done"]) == (0, 1)
+    assert "1/1" not in lastgood("session", "list").out
 
 
 @pytest.mark.parametrize("words", [("--period", "year"), ("--period", ""), ("x",), ("--html",)])

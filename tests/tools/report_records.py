@@ -72,6 +72,7 @@ def busy() -> Activity:
         task("T02 tests", "failed", start=NOW - 4 * HOUR, end=NOW - 3 * HOUR),
         task("T03 docs", "running", start=NOW - HOUR),
     )
+    ran = task("command", start=NOW - 20 * MINUTE, end=NOW - 10 * MINUTE)
     return activity(
         *(
             checkpoint(
@@ -91,7 +92,9 @@ def busy() -> Activity:
             session(
                 "sess_1", started=NOW - 6 * HOUR, beat=NOW, state="incomplete", tasks=tasks, goal="a goal"
             ),
+            session("sess_2", started=NOW - HOUR, tasks=(ran,), goal="claude -p 'fix the tests'"),
         ),
+        commands=frozenset({"sess_2"}),
         sizes=Sizes(workspace=5 << 20, deleted=1 << 20, store=9 << 20, prunable=2 << 20),
     )
 
@@ -114,7 +117,12 @@ def hostile() -> Activity:
                 tasks=(task(text, start=NOW - HOUR, end=NOW),),
             )
             for number, text in texts
+        )
+        + tuple(
+            session(f"c{number}", started=NOW - HOUR, goal=text, tasks=(task("command", end=NOW),))
+            for number, text in texts
         ),
+        commands=frozenset(f"c{number}" for number, _ in texts),
     ).replace(workspace=f"/w/{HOSTILE[0]}", session=HOSTILE[2])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.wording import count, duration, milliseconds, moment, pairs, shortened, size, table
-from lastgood.model.activity import SPANS, session_states
+from lastgood.model.activity import SPANS, command_states, session_states
 from lastgood.paths import printable
 from lastgood.redaction import redact
 
@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lastgood.cli.opening import Console
-    from lastgood.model.activity import Activity, SessionActivity, TaskCounts, WorkedTask
+    from lastgood.model.activity import Activity, RanCommand, SessionActivity, TaskCounts, WorkedTask
     from lastgood.model.report import StoreSize
 
     Facts = list[tuple[str, str]]
 
 _SESSIONS_SHOWN = 20
 _TEXT = 60
+_GOAL_ROOM = 24
 
 
 def sections(activity: Activity, console: Console, *, detailed: bool) -> Iterator[str]:
@@ -30,9 +31,12 @@ def sections(activity: Activity, console: Console, *, detailed: bool) -> Iterato
     for heading, facts in (
         ("Sessions", _session_facts(activity)),
         ("Tasks", _task_facts(activity)),
+        ("Commands", _command_facts(activity)),
         ("Checkpoints", _checkpoint_facts(activity)),
         ("Sizes", _size_facts(activity)),
     ):
+        if not facts:
+            continue
         yield ""
         yield console.styled(heading, "bold")
         yield from pairs([(f"  {name}", value) for name, value in facts], limit=room)
@@ -59,7 +63,7 @@ def _session_facts(activity: Activity) -> Facts:
 def _task_facts(activity: Activity) -> Facts:
     tasks = activity.tasks
     if not tasks.total:
-        return [("total", "none")]
+        return [] if activity.commands else [("total", "none")]
     states = ("done", "failed", "skipped", "running", "pending")
     said = ", ".join(f"{getattr(tasks, state)} {state}" for state in states if getattr(tasks, state))
     facts = [("total", f"{tasks.total} ({said})"), ("success", ratio(tasks))]
@@ -70,6 +74,25 @@ def _task_facts(activity: Activity) -> Facts:
     if activity.features:
         facts.append(("features", f"{len(activity.features)} complete"))
     return facts
+
+
+def _command_facts(activity: Activity) -> Facts:
+    """Tell what `run -- COMMAND` carried out: no task, as nobody planned any."""
+    if not activity.commands:
+        return []
+    said = ", ".join(
+        f"{amount} {_words(state)}" for state, amount in command_states(activity).items() if amount
+    )
+    facts = [("total", f"{len(activity.commands)} ({said})")]
+    ended = [one.seconds for one in activity.commands if one.seconds is not None]
+    if ended:
+        mean = sum(ended) / len(ended)
+        facts.append(("time", f"{duration(mean)} on average, {duration(max(ended))} at most"))
+    return facts
+
+
+def _words(state: str) -> str:
+    return state.replace("-", " ")
 
 
 def _checkpoint_facts(activity: Activity) -> Facts:
@@ -128,12 +151,16 @@ def _details(activity: Activity, console: Console, room: int | None) -> Iterator
             ("Session", "State", "Started", "Time", "Tasks", "Success", "Tokens", "Stored", "Goal")
         ]
         rows += [_session_row(one) for one in activity.sessions[:_SESSIONS_SHOWN]]
-        yield from _titled("Sessions in detail", rows, console, room)
+        # Those that say least go first where there is no room for the goal.
+        yield from _titled("Sessions in detail", rows, console, room, expendable=(6, 7, 2, 5))
         if len(activity.sessions) > _SESSIONS_SHOWN:
             yield f"  and {len(activity.sessions) - _SESSIONS_SHOWN:,} more: lastgood session list"
     if activity.worked:
         tasks = [("Task", "State", "Attempts", "Time", "Ended"), *map(_task_row, activity.worked)]
         yield from _titled("Tasks in detail", tasks, console, room)
+    if activity.commands:
+        commands = [("State", "Attempts", "Time", "Ended", "Command"), *map(_command_row, activity.commands)]
+        yield from _titled("Commands in detail", commands, console, room)
     if activity.buckets:
         buckets = [("From", "Checkpoints", "Done", "Failed", "Tokens", "Stored")]
         buckets += [
@@ -151,10 +178,18 @@ def _details(activity: Activity, console: Console, room: int | None) -> Iterator
         yield from _titled("Over time", buckets, console, room)
 
 
-def _titled(title: str, rows: Sequence[tuple[str, ...]], console: Console, room: int | None) -> Iterator[str]:
+def _titled(
+    title: str,
+    rows: Sequence[tuple[str, ...]],
+    console: Console,
+    room: int | None,
+    *,
+    expendable: Sequence[int] = (),
+) -> Iterator[str]:
     yield ""
     yield console.styled(title, "bold")
-    for line in table(rows, flexible=(len(rows[0]) - 1,), limit=room and room - 2):
+    limit, last = room and room - 2, len(rows[0]) - 1
+    for line in table(rows, flexible=(last,), limit=limit, expendable=expendable, room=_GOAL_ROOM):
         yield f"  {line}"
 
 
@@ -165,7 +200,7 @@ def _session_row(one: SessionActivity) -> tuple[str, ...]:
         one.report.state,
         moment(session.started_at),
         duration(one.seconds),
-        f"{one.tasks.done}/{one.tasks.total}",
+        f"{one.tasks.done}/{one.tasks.total}" if one.command is None else _words(one.command.state),
         ratio(one.tasks),
         "-" if one.tokens is None else f"{one.tokens:,}",
         size(one.stored_bytes),
@@ -181,6 +216,16 @@ def _task_row(one: WorkedTask) -> tuple[str, ...]:
         str(one.task.attempts),
         "-" if one.seconds is None else duration(one.seconds),
         "-" if ended is None else moment(ended),
+    )
+
+
+def _command_row(one: RanCommand) -> tuple[str, ...]:
+    return (
+        _words(one.state),
+        str(one.attempts),
+        "-" if one.seconds is None else duration(one.seconds),
+        "-" if one.ended_at is None else moment(one.ended_at),
+        shortened(_safe(one.command), _TEXT),
     )
 
 

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lastgood.literals import Period
+    from lastgood.literals import CommandState, Period
     from lastgood.model.checkpoint import Checkpoint, HealthNote
     from lastgood.model.operation import Operation
     from lastgood.model.session import Effect, SessionReport, Task
@@ -57,8 +57,26 @@ class WorkedTask(Value):
     seconds: float | None
 
 
+class RanCommand(Value):
+    """What ``run -- COMMAND`` carried out, with the session in which it did.
+
+    ``seconds`` are those of its last attempt, None until that ends.
+    """
+
+    command: Text
+    session: str
+    state: CommandState
+    attempts: int = 0
+    started_at: Timestamp | None = None
+    ended_at: Timestamp | None = None
+    seconds: float | None = None
+
+
 class SessionActivity(Value):
-    """What one session did. ``seconds`` run to its last sign of life, ``stored_bytes`` are its saves'."""
+    """What one session did. ``seconds`` run to its last sign of life, ``stored_bytes`` are its saves'.
+
+    ``command`` is what it carried out where that was no plan, which is no task.
+    """
 
     report: SessionReport
     seconds: float
@@ -68,6 +86,7 @@ class SessionActivity(Value):
     tokens: int | None = None
     memory_bytes: int | None = None
     cpu_seconds: float | None = None
+    command: RanCommand | None = None
 
 
 class CheckpointCounts(Value):
@@ -167,6 +186,7 @@ class Activity(Value):
     buckets: tuple[Bucket, ...]
     marks: tuple[Mark, ...]
     notes: tuple[HealthNote, ...]
+    commands: tuple[RanCommand, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -178,7 +198,7 @@ class Records(Value):
     """What a report is made from: the facts of one workspace as the catalogue has them.
 
     ``checkpoints`` are newest first, deleted ones among them. ``outside`` is the progress that was
-    recorded outside any session.
+    recorded outside any session. ``commands`` are the ids of the sessions that carry out one command.
     """
 
     checkpoints: tuple[Checkpoint, ...]
@@ -187,6 +207,23 @@ class Records(Value):
     outside_features: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
     effects: tuple[Effect, ...] = ()
+    commands: frozenset[str] = frozenset()
+
+
+COMMAND_STATES: tuple[CommandState, ...] = (
+    "done",
+    "failed",
+    "running",
+    "interrupted",
+    "taken-back",
+    "given-up",
+)
+
+
+def command_states(activity: Activity) -> dict[CommandState, int]:
+    """Return how many commands of a report are in which state."""
+    states = [one.state for one in activity.commands]
+    return {state: states.count(state) for state in COMMAND_STATES}
 
 
 def session_states(activity: Activity) -> dict[str, int]:

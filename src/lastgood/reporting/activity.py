@@ -12,6 +12,7 @@ from lastgood.model.activity import (
     Bucket,
     CheckpointCounts,
     Mark,
+    RanCommand,
     Records,
     Saves,
     SessionActivity,
@@ -23,13 +24,14 @@ from lastgood.model.checkpoint import HealthNote
 from lastgood.retention.prune import PruneRequest, plan_prune, waiting
 from lastgood.sessions.session import session_reports
 from lastgood.value import Value
+from lastgood.workplan.plan import COMMAND_TASK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lastgood.context import Context
-    from lastgood.literals import Period
+    from lastgood.literals import CommandState, Period
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.session import SessionReport, Task
 
@@ -198,12 +200,11 @@ def summarised(
     frame = Frame(since=since, now=now, session=session)
     placed, gained = _placed(records.checkpoints, frame)
     checkpoints = [one for _, one in placed]
-    sessions = [
-        one
-        for one in records.sessions
-        if session in {None, one.id} and frame.reaches(_last_sign(one, now=now))
-    ]
-    worked = _worked(sessions, () if session is not None else records.outside, frame)
+    sessions = _within(frame, records.sessions)
+    commands = {one.id: _command(one) for one in sessions if one.id in records.commands}
+    with_tasks = [one for one in sessions if one.id not in commands]
+    worked = _worked(with_tasks, () if session is not None else records.outside, frame)
+    numbers = zip(checkpoints, gained, strict=True)
     activity = Activity(
         workspace=workspace,
         store=store,
@@ -211,7 +212,7 @@ def summarised(
         since=since,
         until=now,
         session=session,
-        sessions=_sessions(sessions, worked, zip(checkpoints, gained, strict=True), now=now),
+        sessions=_sessions(sessions, worked, numbers, commands=commands, now=now),
         tasks=_counted(worked),
         worked=worked,
         features=_features(sessions, () if session is not None else records.outside_features),
@@ -226,6 +227,7 @@ def summarised(
         buckets=bucketed(placed, worked, gained, since=since, now=now, offset=offset),
         marks=tuple(_mark(at, one) for at, one in placed),
         notes=(),
+        commands=tuple(commands.values()),
     )
     return activity.replace(notes=_notes(activity))
 
@@ -240,6 +242,14 @@ class Frame(Value):
     def reaches(self, at: int) -> bool:
         """Tell whether a moment is within the period."""
         return self.since is None or at >= self.since
+
+
+def _within(frame: Frame, sessions: Iterable[SessionReport]) -> list[SessionReport]:
+    return [
+        one
+        for one in sessions
+        if frame.session in {None, one.id} and frame.reaches(_last_sign(one, now=frame.now))
+    ]
 
 
 def _mark(at: int, one: Checkpoint) -> Mark:
@@ -288,6 +298,34 @@ def _worked(
     )
 
 
+def _command(report: SessionReport) -> RanCommand:
+    """Return what became of the one command that a session carries out."""
+    task = next(iter(report.progress.tasks), None)
+    said = RanCommand(
+        command=report.session.goal or "", session=report.id, state=_command_state(report, task)
+    )
+    if task is None:
+        return said
+    return said.replace(
+        attempts=task.attempts,
+        started_at=task.started_at,
+        ended_at=task.ended_at,
+        seconds=seconds_between(task.started_at, task.ended_at),
+    )
+
+
+def _command_state(report: SessionReport, task: Task | None) -> CommandState:
+    if report.session.ended_by == "rolled back":
+        return "taken-back"
+    if report.state == "active":
+        return "running"
+    if task is not None and task.state == "done":
+        return "done"
+    if task is not None and task.state == "failed":
+        return "failed"
+    return "interrupted" if report.state == "incomplete" else "given-up"
+
+
 def _touched(task: Task, *, otherwise: int) -> int:
     known = task.started_at if task.ended_at is None else task.ended_at
     return otherwise if known is None else known
@@ -308,6 +346,7 @@ def _sessions(
     worked: Sequence[WorkedTask],
     saves: Iterable[tuple[Checkpoint, int]],
     *,
+    commands: Mapping[str, RanCommand],
     now: int,
 ) -> tuple[SessionActivity, ...]:
     tasks: dict[str | None, list[WorkedTask]] = {}
@@ -317,7 +356,10 @@ def _sessions(
     for one, tokens in saves:
         saved.setdefault(one.session, []).append((one, tokens))
     return tuple(
-        _session(report, tasks.get(report.id, ()), saved.get(report.id, ()), now=now) for report in reports
+        _session(report, tasks.get(report.id, ()), saved.get(report.id, ()), now=now).replace(
+            command=commands.get(report.id)
+        )
+        for report in reports
     )
 
 
@@ -401,7 +443,13 @@ def _saves(checkpoints: Sequence[Checkpoint]) -> Saves:
 def _notes(activity: Activity) -> tuple[HealthNote, ...]:
     dead = [one.report.id for one in activity.sessions if one.report.state == "incomplete"]
     tried = [one.task.id for one in activity.worked if one.task.attempts >= _MANY_ATTEMPTS]
-    unknown = [one.name for one in activity.effects if one.state == "unknown"]
+    again = [one.command for one in activity.commands if one.attempts >= _MANY_ATTEMPTS]
+    run = {one.session: one.command for one in activity.commands}
+    unknown = [
+        run.get(one.session or "", one.name) if one.name == one.task else one.name
+        for one in activity.effects
+        if one.state == "unknown"
+    ]
     counts = activity.checkpoints
     found = (
         (len(dead), "incomplete-sessions", "session", f"incomplete: {_some(dead)}", "lastgood recover"),
@@ -410,6 +458,13 @@ def _notes(activity: Activity) -> tuple[HealthNote, ...]:
             "many-attempts",
             "task",
             f"took {_MANY_ATTEMPTS} tries or more: {_some(tried)}",
+            "look at what went wrong: lastgood list --kind error",
+        ),
+        (
+            len(again),
+            "many-attempts",
+            "command",
+            f"took {_MANY_ATTEMPTS} tries or more: {_some(again)}",
             "look at what went wrong: lastgood list --kind error",
         ),
         (counts.damaged, "damaged-checkpoints", "checkpoint", "damaged", "lastgood verify"),
@@ -454,13 +509,16 @@ def report(context: Context, *, period: Period, session: str | None, offset: int
     """
     wanted = None if session is None else session_of(context, session).id
     outside = context.work.progress(context.key)
+    sessions, alone = session_reports(context), [one.id for one in outside.tasks] == [COMMAND_TASK]
+    runs = context.work.runs(context.key, limit=len(sessions))
     records = Records(
         checkpoints=tuple(context.catalogue.find(Query(workspace_key=context.key, deleted=True))),
-        sessions=session_reports(context),
-        outside=tuple(outside.tasks),
+        sessions=sessions,
+        outside=() if alone else tuple(outside.tasks),
         outside_features=tuple(outside.features.completed),
         operations=tuple(context.catalogue.operations(context.key)),
         effects=tuple(context.work.effects(context.key)),
+        commands=frozenset(one.session for one in runs if one.plan.command),
     )
     activity = summarised(
         records,

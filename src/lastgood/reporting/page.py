@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 from lastgood.errors import Unsupported
 from lastgood.ids import short
-from lastgood.model.activity import SPANS, session_states
+from lastgood.model.activity import SPANS, command_states, session_states
 from lastgood.model.canonical import iso
 from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable
@@ -20,7 +20,8 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from lastgood.model.activity import Activity, Bucket
 
@@ -129,7 +130,14 @@ _COLOUR_OF = {
     "before a risk": "var(--amber)",
     "trouble": "var(--red)",
 }
-_STATES = {"done": "var(--green)", "failed": "var(--red)", "skipped": "var(--muted)"}
+_STATES = {
+    "done": "var(--green)",
+    "failed": "var(--red)",
+    "interrupted": "var(--amber)",
+    "skipped": "var(--muted)",
+    "taken-back": "var(--muted)",
+    "given-up": "var(--muted)",
+}
 _BAR: Spec = {"type": "rect", "cornerRadius": 2}
 # How the marks of an axis are written: the units from large to small, and the steps between marks.
 _DECIMAL = tuple(digit * 10**power for power in range(19) for digit in (1, 2, 5))
@@ -159,7 +167,8 @@ def plots(activity: Activity, *, offset: int) -> tuple[Plot, ...]:
     found = (
         _timeline(activity, offset),
         _tasks(activity, offset),
-        _durations(activity),
+        _task_times(activity),
+        _command_times(activity),
         _bytes(activity, offset),
         _tokens(activity, offset),
         _saves(activity, offset),
@@ -239,19 +248,29 @@ def _tasks(activity: Activity, offset: int) -> Plot | None:
     return _plot("Tasks over time", says, rows, _BAR, encoding)
 
 
-def _durations(activity: Activity) -> Plot | None:
-    timed = [(one.seconds, one.task) for one in activity.worked if one.seconds is not None]
-    if not timed:
+def _task_times(activity: Activity) -> Plot | None:
+    timed = [(one.seconds, one.task.id, one.task.state) for one in activity.worked if one.seconds is not None]
+    return _durations("task", timed)
+
+
+def _command_times(activity: Activity) -> Plot | None:
+    timed = [(one.seconds, one.command, one.state) for one in activity.commands if one.seconds is not None]
+    return _durations("command", timed)
+
+
+def _durations(noun: str, found: Sequence[tuple[float, str, str]]) -> Plot | None:
+    """Return the longest of what took some seconds, has a name and came to a state."""
+    if not found:
         return None
-    timed.sort(key=lambda pair: (-pair[0], pair[1].id))
+    timed = sorted(found, key=lambda one: (-one[0], one[1]))
     rows: list[Spec] = []
     names: dict[str, int] = {}
-    for seconds, task in timed[:_LONGEST]:
-        name = safe(task.id)
+    for seconds, named, state in timed[:_LONGEST]:
+        name = safe(named)
         names[name] = names.get(name, 0) + 1
         shown = name if names[name] == 1 else f"{name} ({names[name]})"
-        says = f"{shown}: {seconds:,.0f} s, {task.state}"
-        rows.append({"task": shown, "count": seconds, "group": task.state, "says": says})
+        says = f"{shown}: {seconds:,.0f} s, {_words(state)}"
+        rows.append({"task": shown, "count": seconds, "group": state, "says": says})
     encoding: Spec = {
         "y": {"field": "task", "type": "nominal", "sort": [row["task"] for row in rows], "title": None},
         "x": _amount("count", timed[0][0], _SECONDS),
@@ -259,8 +278,8 @@ def _durations(activity: Activity) -> Plot | None:
     }
     which = "" if len(timed) <= _LONGEST else f"; the longest {_LONGEST} of {len(timed)}"
     mark: Spec = {"type": "bar", "cornerRadius": 3, "height": {"band": 0.66}}
-    says = f"From the start of a task's last attempt to its end{which}."
-    return _plot("How long tasks took", says, rows, mark, encoding, height={"step": 25})
+    says = f"From the start of a {noun}'s last attempt to its end{which}."
+    return _plot(f"How long {noun}s took", says, rows, mark, encoding, height={"step": 25})
 
 
 def _bytes(activity: Activity, offset: int) -> Plot | None:
@@ -400,6 +419,8 @@ def page(activity: Activity, *, offset: int) -> str:
     environment.filters |= {
         "safe_text": safe,
         "plain": printable,
+        "words": _words,
+        "said": _said,
         "size": _size,
         "span": _span,
         "moment": lambda at: _moment(at, offset),
@@ -410,13 +431,18 @@ def page(activity: Activity, *, offset: int) -> str:
         activity=activity,
         plots=plots(activity, offset=offset),
         period=SPANS[activity.period],
-        states=_states(activity),
+        states=_said(session_states(activity)),
+        commands=command_states(activity),
         rows=_ROWS,
     )
 
 
-def _states(activity: Activity) -> str:
-    return ", ".join(f"{amount} {state}" for state, amount in session_states(activity).items() if amount)
+def _said(states: Mapping[Any, int]) -> str:
+    return ", ".join(f"{amount} {_words(state)}" for state, amount in states.items() if amount)
+
+
+def _words(state: str) -> str:
+    return state.replace("-", " ")
 
 
 def _size(amount: int) -> str:

@@ -53,12 +53,11 @@ def _decide(context: Context, target: Checkpoint) -> Part | PartOutcome | None:
 
 def _change(context: Context, target: Checkpoint) -> Part | None:
     present = current_work(context)
-    if present.session is not None:
-        return change_to(context, present.key, target.manifest.progress)
     made_by = target.manifest.session
-    if made_by is not None and _waits(context, made_by):
+    if present.session is None and made_by is not None and _waits(context, made_by):
         return change_to(context, made_by, target.manifest.progress)
-    return change_to(context, present.key, target.manifest.progress) or _from_before(context, target)
+    change = change_to(context, present.key, _reported(context, target, key=present.key))
+    return change if present.session is not None else change or _from_before(context, target)
 
 
 def change_to(context: Context, key: str, wanted: Progress) -> Part | None:
@@ -71,6 +70,17 @@ def change_to(context: Context, key: str, wanted: Progress) -> Part | None:
         return None
     _read(wanted, beside=present)
     return Part(scope="progress", before=_side(key, present), after=_side(key, wanted))
+
+
+def _reported(context: Context, target: Checkpoint, *, key: str) -> Progress:
+    """Return the progress of a checkpoint for one record: that of a single command belongs to its session."""
+    progress, made_by = target.manifest.progress, target.manifest.session
+    run = None if made_by in {None, key} else context.work.run(made_by or "")
+    if run is None or not run.plan.command:
+        return progress
+    from lastgood.workplan.plan import COMMAND_TASK  # lazily: most checkpoints are of no such run
+
+    return progress.replace(goal=None, tasks=tuple(one for one in progress.tasks if one.id != COMMAND_TASK))
 
 
 def _waits(context: Context, session: str) -> bool:
