@@ -76,6 +76,8 @@ def _never_held(
             f"no checkpoint that can be read holds '{shown}', and some cannot be read",
             hint="see which: lastgood verify",
         )
+    if not checkpoints and view.at() is None:
+        return view.nothing_left()
     hint = "see what the latest holds: lastgood show @ --files"
     if checkpoints:
         tree = view.tree(checkpoints[0])

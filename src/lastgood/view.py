@@ -377,8 +377,10 @@ class View:
         work: Callable[[], WorkReader],
         session: Callable[[], str | None],
         gone_below: Callable[[], Sequence[HealthNote]] = tuple,
+        left_elsewhere: Callable[[], Sequence[HealthNote]] = tuple,
     ) -> None:
         self._gone_below = gone_below
+        self._left_elsewhere = left_elsewhere
         self._work = work
         self._session = session
         self._catalogue = catalogue
@@ -576,9 +578,9 @@ class View:
                     "every checkpoint of this workspace was deleted, and nothing of them is kept any more",
                     hint="begin anew: lastgood save",
                 )
-            gone = "".join(f"{one.message}\n{one.hint}\n" for one in self._gone_below())
+            other = "".join(f"{one.message}\n{one.hint}\n" for one in self._left_elsewhere())
             return NotFound(
-                "there is no checkpoint of this workspace yet", hint=f"{gone}make the first: lastgood save"
+                "there is no checkpoint of this workspace yet", hint=f"{other}make the first: lastgood save"
             )
         return NotFound(
             "every checkpoint of this workspace is deleted",

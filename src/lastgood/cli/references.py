@@ -285,6 +285,8 @@ def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: Lastg
         raise Usage(f"'{printable(ref)}' is a path, and a checkpoint belongs here", hint=hint) from error
     if "is gone and has" in error.hint:
         return
+    if not workspace.list(limit=1, brief=True):
+        workspace.get("latest")  # which says why there is none
     none_meant = is_path or ref.startswith("@") or "meant" in error.details
     near = "" if none_meant else same_name(ref, call, workspace)
     error.hint = near + error.hint

@@ -36,7 +36,7 @@ _WAYS: dict[Way, str] = {
     "start": "[s]tart beside it",
     "fresh": "end it and start [f]resh",
 }
-_NONE = frozenset({"", "n", "no", "q", "quit"})
+NO_ANSWER = frozenset({"", "n", "no", "q", "quit"})
 
 
 def settled(
@@ -89,7 +89,7 @@ def _asked(
         answer = console.ask(question).lower()
         if answer in {"r", "review"}:
             review(workspace.recover(session.id, choice="review"), call, console)
-        elif answer in answers or answer in _NONE:
+        elif answer in answers or answer in NO_ANSWER:
             return answers.get(answer)
         else:
             console.warn(f"please answer {first[0]}, f or r, or Enter to quit")
@@ -103,8 +103,10 @@ def review(report: RecoverReport, call: Call, console: Console) -> None:
     if report.session is None and report.beside is not None:
         tell_living(report, report.beside, call, console)
         return
-    if report.session is None:
+    if report.session is None and not report.elsewhere:
         console.sentence("No run died.")
+    elif report.session is None:
+        tell_elsewhere(report, console)
     else:
         console.sentences(run_lines(report.session, now=now))
     if report.checkpoint is not None:
@@ -136,6 +138,14 @@ def tell_living(report: RecoverReport, living: Session, call: Call, console: Con
     if not report.waiting:
         console.sentence("There is nothing to recover.")
     console.note(f"see what it does: {call.command('status')}")
+
+
+def tell_elsewhere(report: RecoverReport, console: Console) -> None:
+    """Name what is unfinished of folders that are not here: this may be one of them, checked out anew."""
+    for note in report.elsewhere:
+        console.sentence(printable(note.message))
+        for line in console.hints(note.hint):
+            console.note(f"  {line}")
 
 
 def tell_waiting(report: RecoverReport, call: Call, console: Console) -> None:

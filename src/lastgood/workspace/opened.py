@@ -113,6 +113,7 @@ class OpenWorkspace:
             work=context.work_of,
             session=self._session_at_hand,
             gone_below=self._gone_below,
+            left_elsewhere=self._left_elsewhere,
         )
 
     def _use(self, context: Context) -> None:
@@ -124,6 +125,11 @@ class OpenWorkspace:
 
         context = self._context
         return gone_below(context.catalogue, to_text(context.root), machine=context.row.machine)
+
+    def _left_elsewhere(self) -> Sequence[HealthNote]:
+        from lastgood.lease import left_elsewhere
+
+        return left_elsewhere(self._context)
 
     def _session_at_hand(self) -> str | None:
         from lastgood.lease import session_at_hand

@@ -21,7 +21,15 @@ from lastgood.cli.plans import (
     standing_lines,
 )
 from lastgood.cli.restoring import many_agreed
-from lastgood.cli.unfinished import ended_line, review, settled, tell_living, tell_waiting
+from lastgood.cli.unfinished import (
+    NO_ANSWER,
+    ended_line,
+    review,
+    settled,
+    tell_elsewhere,
+    tell_living,
+    tell_waiting,
+)
 from lastgood.cli.wording import path_text
 from lastgood.errors import Usage
 from lastgood.model.run import CHOICES
@@ -97,10 +105,13 @@ def _asked(
             return None
         report = workspace.recover(ref, choice="review")
     review(report, call, console)
-    answer = console.ask("[c]ontinue, take files [b]ack, start [f]resh, Enter to quit: ").lower()
-    if answer not in _BACK and answer not in _ANSWERS:
-        return None
-    return ref, _ANSWERS.get(answer), answer in _BACK
+    while True:
+        answer = console.ask("[c]ontinue, take files [b]ack, start [f]resh, Enter to quit: ").lower()
+        if answer in NO_ANSWER:
+            return None
+        if answer in _BACK or answer in _ANSWERS:
+            return ref, _ANSWERS.get(answer), answer in _BACK
+        console.warn("please answer c, b or f, or Enter to quit")
 
 
 def settled_before_start(
@@ -171,10 +182,7 @@ def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
         console.sentence("Nothing was interrupted: there is nothing to recover.")
         report = report.replace(returned=True)  # no work stopped there either
     line = recovering_line(report, asked=named)
-    for note in report.elsewhere:
-        console.sentence(printable(note.message))
-        for hint in console.hints(note.hint):
-            console.note(f"  {hint}")
+    tell_elsewhere(report, console)
     if line is None:
         if not report.elsewhere:
             console.sentence(f"There is no checkpoint; make one: {call.command('save')}")
