@@ -26,6 +26,9 @@ checkpoint:
 """
 
 
+ON = ["session-start", "turn", "task", "feature", "iteration", "risky", "compaction", "interrupt", "error"]
+
+
 def own_file() -> Path:
     return Path(os.environ["HOME"], ".config", "lastgood", "config.toml")
 
@@ -40,14 +43,14 @@ def yaml(lastgood: Command) -> str:
 def test_an_import_writes_what_it_can_and_lists_the_rest(lastgood: Command, yaml: str) -> None:
     done = lastgood("config", "import", yaml)
     assert tomllib.loads(own_file().read_text()) == {
-        "auto": {"enabled": True, "interval": "15m", "on": ["task", "risky"]},
+        "auto": {"enabled": True, "interval": "15m", "on": ON},
         "retention": {"max_checkpoints": 50},
     }
     assert own_file().stat().st_mode & 0o777 == 0o600
     assert "not taken over: checkpoint.checkpoint_on: lunch" in done.err
     assert "not taken over: checkpoint.recovery_mode" in done.err
     settings = {one["key"]: one for one in lastgood("config", "--json").json["settings"]}
-    assert settings["auto.on"]["value"] == ["task", "risky"]
+    assert settings["auto.on"]["value"] == ON
     assert settings["auto.on"]["from"] == [str(own_file())]
 
 
@@ -59,7 +62,7 @@ def test_an_import_keeps_what_stands_there_with_its_comments(lastgood: Command, 
     done = lastgood("config", "import", yaml)
     written = own_file().read_text()
     assert [line for line in kept.splitlines() if line not in written] == []
-    assert tomllib.loads(written)["auto"] == {"interval": "5m", "enabled": True, "on": ["task", "risky"]}
+    assert tomllib.loads(written)["auto"] == {"interval": "5m", "enabled": True, "on": ON}
     assert "kept what the file says of auto.interval" in done.err
     assert own_file().stat().st_mode & 0o777 == 0o640
 

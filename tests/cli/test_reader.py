@@ -133,6 +133,20 @@ def test_a_wrong_command_line_says_what_is_wrong(words: tuple[str, ...], message
     assert refused(*words).message == message
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("session_start", "session-start"),
+        ("task_complete", "task"),
+        ("sprint_complete", "sprint"),
+        ("error_recovery", "error"),
+    ],
+)
+def test_a_kind_may_be_called_as_the_guide_of_another_system_does(theirs: str, ours: str) -> None:
+    for verb in ("list", "save"):
+        assert not_none(read([verb, "--kind", theirs])).text("kind") == ours
+
+
 def test_help_is_understood_although_the_rest_is_missing() -> None:
     call = not_none(read(["restore", "--help"]))
     assert call.help

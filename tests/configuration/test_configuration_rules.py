@@ -365,7 +365,7 @@ def test_the_settings_of_the_guide_are_translated() -> None:
         "auto.enabled": True,
         "auto.interval": "15m",
         "retention.max_checkpoints": 50,
-        "auto.on": ["task", "sprint", "risky", "interval"],
+        "auto.on": list(TRIGGERS),
     }
     assert as_pairs({"checkpoint": guide}) == ours
     assert as_pairs(guide) == ours
@@ -393,7 +393,17 @@ def test_what_has_no_like_is_listed_with_the_reason() -> None:
         "checkpoint.checkpoint_on: lunch",
     ]
     assert all(reason for _, reason in found.left)
-    assert [one.value for one in found.taken] == [["task"]]
+    assert [one.value for one in found.taken] == [
+        ["session-start", "turn", "task", "feature", "iteration", "compaction", "interrupt", "error"]
+    ]
+
+
+def test_moments_of_which_a_list_of_theirs_says_nothing_stay_on() -> None:
+    """Its guide makes a checkpoint at the start of a session and on an interruption, whatever is listed."""
+    off = {"sprint", "risky", "interval"}
+    assert as_pairs({"checkpoint_on": ["task_complete"]}) == {
+        "auto.on": [one for one in TRIGGERS if one not in off]
+    }
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Option(Value):
-    """One option. ``value`` is what help calls its value (empty: a flag); ``form`` how it is read."""
+    """One option. ``value`` is what help calls its value (empty: a flag); ``form`` how it is read.
+
+    ``spellings`` are other words for some of its ``choices``.
+    """
 
     name: str
     says: str
@@ -25,6 +28,7 @@ class Option(Value):
     short: str = ""
     repeated: bool = False
     choices: tuple[str, ...] = ()
+    spellings: Mapping[str, str] = {}
 
 
 class Argument(Value):

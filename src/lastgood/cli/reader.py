@@ -139,6 +139,7 @@ class _Reading:
                 raise Usage(f"{shown} takes no value", hint=self._help_hint())
             return
         value = attached if attached is not None else self._next_value(option, shown)
+        value = option.spellings.get(value, value)
         if option.choices and value not in option.choices:
             raise Usage(
                 f"{shown} cannot be '{printable(value)}'", hint=f"it can be: {', '.join(option.choices)}"

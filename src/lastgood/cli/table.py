@@ -58,6 +58,14 @@ def _groups() -> Iterator[tuple[Verb, ...]]:
     yield STORE
 
 
+# What another system calls some kinds, so that its users can go on saying so.
+_KINDS_THERE = {
+    "session_start": "session-start",
+    "task_complete": "task",
+    "sprint_complete": "sprint",
+    "error_recovery": "error",
+}
+
 # --- Verbs that save, look and restore ---
 
 FILES: tuple[Verb, ...] = (
@@ -74,7 +82,13 @@ FILES: tuple[Verb, ...] = (
         options=(
             Option(name="message", short="m", value="TEXT", says="the message, as git takes it"),
             Option(name="name", value="NAME", says="give it a name to find it by (kept for ever)"),
-            Option(name="kind", value="K", choices=KINDS, says="say what occasion this is (default: manual)"),
+            Option(
+                name="kind",
+                value="K",
+                choices=KINDS,
+                spellings=_KINDS_THERE,
+                says="say what occasion this is (default: manual)",
+            ),
             Option(name="meta", value="KEY=VALUE", form="pair", repeated=True, says="attach a note"),
             Option(name="allow-empty", says="make one although nothing has changed"),
             Option(
@@ -139,7 +153,7 @@ FILES: tuple[Verb, ...] = (
         options=(
             Option(name="grep", short="g", value="WORD", repeated=True, says="the same as a WORD"),
             Option(name="limit", short="n", value="N", form="number", says="at most N"),
-            Option(name="kind", value="K", choices=KINDS, says="only this kind"),
+            Option(name="kind", value="K", choices=KINDS, spellings=_KINDS_THERE, says="only this kind"),
             Option(name="session", value="S", says="only this session"),
             Option(name="since", value="T", form="moment", says="only since then: 2h, 7d, 2026-11-21T10:00"),
             Option(

@@ -9,6 +9,7 @@ from lastgood.configuration.edit import write as write_edit
 from lastgood.configuration.rules import OPEN_TO_PROJECTS
 from lastgood.errors import Invalid, NotFound, Unsupported
 from lastgood.paths import printable
+from lastgood.settings import TRIGGERS
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -35,6 +36,8 @@ _TRIGGERS = {
     "error": "error",
     "error_recovery": "error",
 }
+# Its guide lists these alone; a session starts, or is interrupted, with a checkpoint whatever is listed.
+_LISTED = frozenset({"task", "sprint", "risky", "interval"})
 _REASONS = {
     "interval": "counts tasks; here every finished task makes a checkpoint (auto.on has 'task')",
     "recovery_mode": "recovery is asked for by the verb: lastgood recover --continue, --fresh or --review",
@@ -70,10 +73,11 @@ class Imported(Value):
     content: str
 
 
-def translated(tree: object, *, source: str) -> Translation:
+def translated(tree: object, *, source: str, extends: bool = False) -> Translation:
     """Translate a parsed file; `Invalid` names the file and the key whose value is wrong.
 
-    The keys may stand at the top or below ``checkpoint:``.
+    The keys may stand at the top or below ``checkpoint:``. What ``extends`` other settings, as the file of
+    a project does, says of a list only what it names.
     """
     if not isinstance(tree, dict):
         raise Invalid(
@@ -98,7 +102,7 @@ def translated(tree: object, *, source: str) -> Translation:
             count = _number(key, value, source)
             taken.append(ImportedSetting(source=key, key="retention.max_checkpoints", value=count))
         elif name == "checkpoint_on":
-            known, unknown = _triggers(key, value, source)
+            known, unknown = _triggers(key, value, source, extends=extends)
             taken.append(ImportedSetting(source=key, key="auto.on", value=known))
             left += [(f"{key}: {one}", "there is no such moment here") for one in unknown]
         else:
@@ -106,11 +110,17 @@ def translated(tree: object, *, source: str) -> Translation:
     return Translation(taken=tuple(taken), left=tuple(left))
 
 
-def _triggers(key: str, value: object, source: str) -> tuple[list[str], list[str]]:
+def _triggers(key: str, value: object, source: str, *, extends: bool) -> tuple[list[str], list[str]]:
+    """Return the moments that a list leaves on, and what of it is none.
+
+    Those of which such a list says nothing stay as they are by default, unless it is empty.
+    """
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise _wrong(source, key, value, "a list of moments, such as task_complete")
     moments = [(item, _TRIGGERS.get(item.strip().lower().replace("-", "_"))) for item in value]
-    known = list(dict.fromkeys(moment for _, moment in moments if moment is not None))
+    named = {moment for _, moment in moments}
+    stays = bool(value) and not extends
+    known = [one for one in TRIGGERS if one in named or (stays and one not in _LISTED)]
     return known, [printable(item) for item, moment in moments if moment is None]
 
 
@@ -146,8 +156,9 @@ def import_configuration(source: str, *, place: Place, replace: bool, write: boo
     (rule K7). Unless ``write``, it is only told. Raises `NotFound`, `Invalid` (no YAML, a wrong value, a
     file that is wrong itself), `Unsupported` (a library is missing), `Storage`.
     """
-    translation = translated(_yaml(source), source=printable(source))
-    if place.scope == "project":
+    is_project = place.scope == "project"
+    translation = translated(_yaml(source), source=printable(source), extends=is_project)
+    if is_project:
         translation = _within_a_project(translation)
     present = place.said(read_text(place.path))
     told = [one for one in translation.taken if one.key in present]
