@@ -194,6 +194,40 @@ def test_tasks_sessions_and_settings_are_completed(kept: Command) -> None:
     assert "retention.max_checkpoints" in offered(kept, "config", "get", "ret")
 
 
+def test_how_far_a_rewind_goes_is_completed_with_what_it_takes_back(kept: Command) -> None:
+    assert offered(kept, "rewind", "")["1"].startswith("to before two, ")
+    for number in (1, 2):
+        (kept.project / "a.txt").write_text(f"by an agent {number}\n", encoding="utf-8")
+        kept("save", f"prompt {number}", "--kind", "turn")
+    steps = offered(kept, "rewind", "")
+    assert list(steps) == ["1", "2"]
+    assert steps["2"].startswith("to before prompt 1, ")
+    assert list(offered(kept, "rewind", "--m")) == ["--merge"]
+
+
+def test_hosts_and_what_an_agent_did_are_completed(kept: Command) -> None:
+    assert list(offered(kept, "install", "c")) == ["claude-code", "codex", "cline", "cursor"]
+    assert list(offered(kept, "uninstall", "o")) == ["opencode"]
+    assert "--project" in offered(kept, "install", "codex", "--")
+    assert list(offered(kept, "restore", "--only-")) == ["--only-agent"]
+    kept("session", "start", "--goal", "migrate")
+    (session,) = offered(kept, "restore", "--only-agent", "--session", "")
+    assert session.startswith("sess_")
+    assert "one" in offered(kept, "restore", "--only-agent", "o")
+    assert "a.txt" in offered(kept, "blame", "a")
+    assert list(offered(kept, "mc")) == ["mcp"]
+
+
+def test_runs_that_stopped_and_folders_of_the_store_are_completed(kept: Command) -> None:
+    with subprocess.Popen(["sleep", "60"]) as owner:
+        kept("session", "start", "--owner-pid", str(owner.pid), "--goal", "migrate")
+        owner.kill()
+    (session,) = [one for one in offered(kept, "recover", "") if one.startswith("sess_")]
+    assert offered(kept, "recover", session) == {session: "incomplete, migrate"}
+    assert str(kept.project) in offered(kept, "workspace", "attach", "")
+    assert list(offered(kept, "config", "set", "durability", "")) == ["full", "fast"]
+
+
 def test_a_folder_and_a_file_are_left_to_the_shell(kept: Command) -> None:
     assert list(offered(kept, "-C", "/t")) == [":folders"]
     assert list(offered(kept, "export", "x")) == [":files"]

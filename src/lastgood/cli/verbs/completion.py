@@ -10,8 +10,8 @@ import os
 from lastgood.cli.grammar import Call
 from lastgood.cli.opening import open_group
 from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, verb_of
-from lastgood.cli.wording import ago, title
-from lastgood.errors import LastgoodError
+from lastgood.cli.wording import ago, count, title
+from lastgood.errors import LastgoodError, NotFound
 from lastgood.paths import printable, to_bytes, to_text
 
 TYPE_CHECKING = False
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from lastgood.cli.grammar import Argument, Option, Verb
     from lastgood.cli.opening import Console
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.workspace import Workspace
 
     # What may be typed, and what is said of it.
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 # Told to the script in the place of candidates: the shell knows files and folders best.
 FILES, FOLDERS = ":files", ":folders"
 _RECENT = 20
+# So many steps of a rewind are told.
+_STEPS = 5
 _REFS = (
     ("@", "where the workspace stands"),
     ("@~1", "the one before it"),
@@ -148,9 +151,11 @@ def _values(option: Option, typed: _Typed, current: str) -> Iterable[Candidate]:
         "done": lambda: _tasks(typed),
         "artifact": lambda: _held(typed, current),
         "previous": lambda: _refs(typed),
+        "redo": lambda: _tasks(typed),
         "session": lambda: _sessions(typed),
         "set": lambda: [(f"{key}=", says) for key, says in _keys()],
         "task": lambda: _tasks(typed),
+        "transcript": lambda: [(FILES, "")],
     }
     return offered.get(option.name, list)()
 
@@ -167,10 +172,11 @@ def _arguments(verb: Verb, typed: _Typed, current: str) -> Iterable[Candidate]:
     if argument.choices:
         return [(one, "") for one in argument.choices]
     offered: dict[str, Callable[[], Iterable[Candidate]]] = {
-        "ref": lambda: _refs(typed),
+        "ref": lambda: [*_refs(typed), *(_unfinished(typed) if verb.name == "recover" else ())],
         "path": lambda: _held(typed, current),
         "held": lambda: _held(typed, current),
-        "folder": lambda: [(FILES, "")],
+        "folder": lambda: _folders(typed) if verb.name == "workspace" else [(FILES, "")],
+        "number": lambda: _steps_back(typed) if verb.name == "rewind" else [],
         "text": lambda: _texts(verb, argument, typed),
     }
     return offered.get(argument.form, list)()
@@ -180,10 +186,8 @@ def _texts(verb: Verb, argument: Argument, typed: _Typed) -> Iterable[Candidate]
     """Return the words of a verb's own that an argument without a form may be."""
     if verb.name == "help":
         return [*((one.name, one.says) for one in all_verbs() if not one.hidden), *_TOPICS]
-    if verb.name == "config" and typed.arguments[:1] == ["import"]:
-        return [(FILES, "")]
-    if verb.name == "config" and len(typed.arguments) == 1:
-        return _keys()
+    if verb.name == "config":
+        return _settings(*typed.arguments)
     if verb.name == "task":
         return _tasks(typed)
     if verb.name == "session" and argument.name == "ID":
@@ -212,6 +216,44 @@ def _tasks(typed: _Typed) -> Iterator[Candidate]:
 def _sessions(typed: _Typed) -> Iterator[Candidate]:
     for one in _looked(typed, lambda workspace: workspace.sessions()):
         yield one.id, ", ".join(word for word in (one.state, one.session.goal or "") if word)
+
+
+def _unfinished(typed: _Typed) -> Iterator[Candidate]:
+    yield from ((id, says) for id, says in _sessions(typed) if says.startswith("incomplete"))
+
+
+def _steps_back(typed: _Typed) -> Iterator[Candidate]:
+    """Yield how many turns or runs back one can go, with the last that each takes back."""
+
+    def back(workspace: Workspace) -> Iterator[Checkpoint]:
+        for number in range(1, _STEPS + 1):
+            try:
+                found = workspace.preview_rewind(number)
+            except NotFound:
+                return
+            yield (found.turns or found.runs or found.saves or (found.target,))[-1]
+
+    now = _now()
+    for number, one in enumerate(_looked(typed, back), 1):
+        says = f"to before {title(one).removeprefix('before: ')}, {ago(one.manifest.created_at, now=now)}"
+        yield str(number), says
+
+
+def _folders(typed: _Typed) -> Iterator[Candidate]:
+    """Yield the folders that have checkpoints, also those not there now."""
+    for one in _looked(typed, lambda workspace: workspace.workspaces()):
+        yield one.path, count(one.checkpoints, "checkpoint")
+
+
+def _settings(action: str, key: str | None = None) -> Iterable[Candidate]:
+    """Return what may follow an action of `config`: a key, its value, or a file."""
+    from lastgood.configuration.rules import KEYS
+
+    if action == "import":
+        return [(FILES, "")]
+    if key is None:
+        return _keys()
+    return [(one, "") for one in KEYS[key].choices] if action == "set" and key in KEYS else []
 
 
 def _keys() -> list[Candidate]:
