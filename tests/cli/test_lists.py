@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lastgood.cli.wording import shortened, table, width
+from lastgood.cli.wording import path_within, shortened, table, width
 from tools.command import COMMAND, Command
 from tools.terminal import Terminal
 
@@ -66,6 +66,47 @@ def test_one_long_name_makes_no_other_row_long() -> None:
     assert header.index("Kind") == short.index("manual")
 
 
+# --- Of long paths ---
+
+
+def test_a_long_path_keeps_its_end_and_its_beginning_within_the_terminal(kept: Command) -> None:
+    folder = kept.project / "packages" / "a-workspace-of-many" / "source" / "components" / "navigation"
+    folder.mkdir(parents=True)
+    (folder / "navigation_item_with_a_long_name.py").write_text("x\n", encoding="utf-8")
+    whole = "packages/a-workspace-of-many/source/components/navigation/navigation_item_with_a_long_name.py"
+    (line,) = [line for line in seen(kept, "status") if "packages" in line]
+    assert "packages/a" in line
+    assert line.endswith("/navigation_item_with_a_long_name.py")
+    assert "…" in line
+    assert whole in kept("status").out
+    shown = kept.terminal("restore", "@", answers="n\n", expect=130).out
+    assert [one for one in shown.splitlines() if width(one) > 80] == []
+    assert "  delete  packages/" in shown
+
+
+def test_the_sum_of_a_comparison_keeps_within_the_terminal(kept: Command) -> None:
+    folder = kept.project / "packages" / "a-workspace-of-many" / "source" / "components" / "navigation"
+    folder.mkdir(parents=True)
+    (folder / "navigation_item_with_a_long_name.py").write_text("x\n" * 200, encoding="utf-8")
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    first, second, third = seen(kept, "diff", "--stat")
+    assert max(map(width, (first, second, third))) <= 80
+    assert first.index("|") == second.index("|")
+    assert "item_with_a_long_name.py | 200 +" in second
+    whole = kept("diff", "--stat").out.splitlines()
+    assert "packages/a-workspace-of-many/source/components/navigation/navigation_item" in whole[1]
+    assert "\x1b" not in "".join(whole)
+
+
+@pytest.mark.parametrize("room", [20, 21, 33, 60])
+@pytest.mark.parametrize("path", ["a/" * 60 + "b", "x" * 200, "ü語/" * 40, "a/" + "語" * 90])
+def test_a_path_is_cut_to_the_columns_that_there_are(path: str, room: int) -> None:
+    cut = path_within(path.encode(), room)
+    assert width(cut) <= room
+    assert cut[0] == path[0]
+    assert path.endswith(cut.rpartition("…")[2])
+
+
 # --- Of runs ---
 
 
@@ -119,6 +160,23 @@ def test_the_row_that_stands_for_where_one_is_bears_its_mark(kept: Command) -> N
     rows = kept("list").out.splitlines()[1:]
     assert [" @ " in row for row in rows] == [True, False, False]
     assert kept("show", "@", "--json").json["checkpoint"]["kind"] == "session-end"
+
+
+def marked(command: Command) -> str:
+    """Return the id of the row that a list marks."""
+    return next(row for row in command("list").out.splitlines() if " @ " in row).split()[0]
+
+
+def test_status_names_the_row_that_the_list_marks(kept: Command) -> None:
+    """T15: a run's last checkpoint has the files of the one after its task, which has the row."""
+    run(kept, "1")
+    assert f"you are at   {marked(kept)} (after: sh -c echo 1 > a.txt), task, " in kept("status").out
+    kept("session", "start", "--goal", "more")
+    kept("session", "end")
+    shown = kept("status").out
+    assert f"you are at   {marked(kept)} (more), session-start, " in shown
+    assert "latest" not in shown
+    assert kept("status", "--json").json["at"]["kind"] == "session-end"
 
 
 def test_no_row_is_left_out_that_somebody_marked(kept: Command) -> None:

@@ -268,7 +268,7 @@ def test_the_command_says_why_no_transcript_was_written_and_what_to_type(
     assert "(said) cannot be written for its host\n" in done.out
     assert ("is not there" if why == "gone" else "others can write into") in done.out
     mend = f"mkdir -p {home}" if why == "gone" else f"chmod go-w {claude.parent}"
-    assert f"mend that, and restore again: {mend}\n" in done.out
+    assert f"fix that, and restore again: {mend}\n" in done.out
     read = next(line for line in done.out.splitlines() if "read what was said: " in line)
     words = shlex.split(read.partition("read what was said: ")[2])
     assert "assistant:\n  two\n" in command(*words[1:]).out

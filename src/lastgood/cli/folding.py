@@ -4,11 +4,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lastgood.model.checkpoint import Checkpoint
 
 _BORDERS = frozenset({"session-start", "session-end"})
+_LOOKED_AT = 50
 
 
 def folded(found: Sequence[Checkpoint]) -> Mapping[str, str]:
@@ -29,11 +30,30 @@ def folded(found: Sequence[Checkpoint]) -> Mapping[str, str]:
     return standing
 
 
+def row_of(one: Checkpoint, newest: Callable[[int], Sequence[Checkpoint]]) -> Checkpoint:
+    """Return the checkpoint whose row stands for one in a list; ``newest`` gives so many of them."""
+    looked_at = _LOOKED_AT
+    while _is_border(one):
+        found = newest(looked_at)
+        standing = folded(found)
+        for place, row in enumerate(found):
+            # What came before the last ones is not known yet.
+            if row.id == standing.get(one.id, one.id) and (place * 2 < looked_at or len(found) < looked_at):
+                return row
+        if len(found) < looked_at:
+            break
+        looked_at *= 2
+    return one
+
+
+def _is_border(one: Checkpoint) -> bool:
+    return one.kind in _BORDERS or one.moment == "before"
+
+
 def _repeats(one: Checkpoint, by_id: Mapping[str, Checkpoint]) -> bool:
     """Tell whether a checkpoint at the border of a run holds nothing that the one before it does not."""
     before = by_id.get(one.manifest.previous or "")
-    is_border = one.kind in _BORDERS or one.moment == "before"
-    if before is None or not is_border or one.name or one.pinned or one.good is not None:
+    if before is None or not _is_border(one) or one.name or one.pinned or one.good is not None:
         return False
     has_more = (
         one.damaged or one.partial or one.manifest.conversation not in {None, before.manifest.conversation}

@@ -14,13 +14,16 @@ from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import FrameType
     from typing import Self
 
     from lastgood.cli.grammar import Call
     from lastgood.workspace import Opened, Purpose, Workspace
     from lastgood.workspace.opened import OpenWorkspace
+
+    # Given a row's number, a column's and the filled up cell.
+    Painter = Callable[[int, int, str], str]
 
 
 # Exit codes: something was left out, or a person said no.
@@ -101,6 +104,9 @@ def _refuse_gone(opened: OpenWorkspace) -> None:
 
 # --- Where a verb's words go: data to standard output, everything else to standard error ---
 
+# How a change is shown, wherever one is.
+CHANGES = {"added": "green", "deleted": "red", "modified": "yellow", "renamed": "yellow", "mode": "yellow"}
+STATES = {"idle": "green", "active": "cyan", "incomplete": "yellow", "interrupted": "red"}
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _BLOCK = 1 << 16
 _ROWS = 24
@@ -319,7 +325,23 @@ class Console:
 
     def styled(self, text: str, style: str) -> str:
         """Return a text in a style where standard output shows colour."""
-        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour else text
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour and text else text
+
+    def painter(self, styles: Mapping[int, str | Mapping[str, str]]) -> Painter | None:
+        """Return what paints the cells of a table, None where nothing is painted: its header is bold.
+
+        The others have the style of their column, or of the first word that they say.
+        """
+        if not self.colour:
+            return None
+
+        def paint(row: int, column: int, cell: str) -> str:
+            style = "bold" if row == 0 else styles.get(column, "")
+            if not isinstance(style, str):
+                style = style.get(cell.split(maxsplit=1)[0] if cell.strip() else "", "")
+            return self.styled(cell, style) if style else cell
+
+        return paint
 
     def moment(self, nanoseconds: int) -> str:
         """Return a moment in local time, in brief on a terminal."""
@@ -333,9 +355,9 @@ class Console:
 
         return pairs(rows, limit=self.columns(), paint=lambda name: self.styled(name, "dim"))
 
-    def columns(self) -> int | None:
-        """Return the width of the terminal, None where standard output is none."""
-        return self._streams.columns(1)
+    def columns(self, descriptor: int = 1) -> int | None:
+        """Return the width of the terminal, None where that stream (standard output) is none."""
+        return self._streams.columns(descriptor)
 
     def rows(self) -> int:
         """Return how many lines a person sees at once."""

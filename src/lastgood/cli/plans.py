@@ -6,7 +6,18 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
 from lastgood.cli.progress import is_command
 from lastgood.cli.typed_paths import as_typed, for_other_programs, typed_below
-from lastgood.cli.wording import ago, called, changes, count, effect_words, moment, path_text, place, title
+from lastgood.cli.wording import (
+    ago,
+    called,
+    changes,
+    count,
+    effect_words,
+    moment,
+    path_text,
+    path_within,
+    place,
+    title,
+)
 from lastgood.ids import short
 from lastgood.model.canonical import PATH, Fields
 from lastgood.model.operation import CONFLICT, DISCARDED, NOT_BACK
@@ -48,6 +59,8 @@ _REMARKED = ("failed", "skipped", "kept")
 _TOLD = frozenset({MARKED, DISCARDED, NOT_BACK})
 _PARTS = {"progress": "progress", "conversation": "conversation", "git": "HEAD and index"}
 _SHOWN_STEPS = 20
+# What a line has before its path.
+_BEFORE_PATH = 10
 # So many private files are named in a command.
 _TYPED = 100
 
@@ -90,21 +103,34 @@ def plan_lines(plan: RestorePlan) -> list[str]:
     return [step_line(step) for step in plan.steps]
 
 
-def step_line(step: Step) -> str:
-    """Return what would happen to one path, and why where that is not plain."""
+def step_line(step: Step, *, how: str | None = None, room: int | None = None) -> str:
+    """Return what would happen to one path, and why where that is not plain, or how it changed.
+
+    Of a path that is longer than the ``room`` of the line some of the middle is left out.
+    """
     word: str = step.action
     if step.action == "write":
         word = "create" if step.have is None else "change"
-    reason = f"  ({printable(step.reason)})" if step.reason else ""
-    return f"  {word:7} {path_text(step.path)}{reason}"
+    said = step.reason or how
+    return _line_of(word, step.path, f"  ({printable(said)})" if said else "", room=room)
+
+
+def _line_of(word: str, path: bytes, said: str, *, room: int | None) -> str:
+    left = None if room is None else room - _BEFORE_PATH - len(said)
+    return f"  {word:7} {path_within(path, left)}{said}"
 
 
 def shortened_plan(
-    plan: RestorePlan, *, most: int = _SHOWN_STEPS, since: Mapping[bytes, str] = {}
+    plan: RestorePlan,
+    *,
+    most: int = _SHOWN_STEPS,
+    since: Mapping[bytes, str] = {},
+    room: int | None = None,
 ) -> list[str]:
     """Return the first paths of a plan, for a question: what will go before all else.
 
     Then come those that changed ``since``, with how; directories that are made or go follow from their files.
+    ``room`` is that of a line.
     """
 
     def new(step: Step) -> bool:
@@ -113,14 +139,17 @@ def shortened_plan(
     going = sorted(plan.of("delete"), key=new)
     emptied = ways(one.path for one in going)
     going += [one for one in plan.of("rmdir") if one.path not in emptied]
-    gone = [_marked(one, since) for one in going]
+    gone = [step_line(one, how=since.get(one.path), room=room) for one in going]
     if len(gone) > most:
-        gone = _by_folder(going, plan)
+        gone = _by_folder(going, plan, room=room)
     writing = sorted((*plan.of("write"), *plan.of("chmod")), key=new)
     staying = [one for one in plan.of("keep", "skip") if one.reason != SPARED]
-    lines = [*gone, *(_marked(one, since) for one in (*writing, *staying))] or plan_lines(plan)
+    rest = [step_line(one, how=since.get(one.path), room=room) for one in (*writing, *staying)]
+    lines = [*gone, *rest] or plan_lines(plan)
     planned = {step.path for step in plan.steps}
-    lines += [f"  stays   {path_text(path)}  ({how})" for path, how in since.items() if path not in planned]
+    lines += [
+        _line_of("stays", path, f"  ({how})", room=room) for path, how in since.items() if path not in planned
+    ]
     shown = min(most, max(_SHOWN_STEPS, len(gone)))
     if len(lines) <= shown:
         return lines
@@ -129,13 +158,7 @@ def shortened_plan(
     return [*lines[:shown], f"  and {more} (all of them: --dry-run)"]
 
 
-def _marked(step: Step, since: Mapping[bytes, str]) -> str:
-    """Return what would happen to a path, and how it changed since."""
-    how = since.get(step.path)
-    return step_line(step) if step.reason or how is None else f"{step_line(step)}  ({how})"
-
-
-def _by_folder(going: Sequence[Step], plan: RestorePlan) -> list[str]:
+def _by_folder(going: Sequence[Step], plan: RestorePlan, *, room: int | None) -> list[str]:
     """Return what will go, of the folders that go whole how much is in them."""
     whole = Covering({one.path: path_text(one.path) for one in plan.of("rmdir")})
     within: dict[str, int] = {}
@@ -143,7 +166,7 @@ def _by_folder(going: Sequence[Step], plan: RestorePlan) -> list[str]:
     for one in going:
         folder = whole.of(one.path)
         if folder is None:
-            single.append(step_line(one))
+            single.append(step_line(one, room=room))
         else:
             within[folder] = within.get(folder, 0) + 1
     return [*(f"  delete  {folder}/  ({count(files, 'path')})" for folder, files in within.items()), *single]

@@ -145,7 +145,7 @@ def many_agreed(plan: RestorePlan, call: Call, console: Console) -> bool:
             hint=f"if that is what you want, say so with: {_again(call, f'--plan {plan.id}')}",
             details={"plan": plan.id, "deletions": plan.deletions},
         )
-    tell_steps(shortened_plan(plan), console)
+    tell_steps(shortened_plan(plan, room=console.columns(2)), console)
     console.warn(f"This deletes {count(plan.deletions, 'file')}, a large part of the workspace.")
     return agreed("Go ahead?", console)
 
@@ -201,7 +201,8 @@ def _show(
         console.warn(line)
     for line in spared:
         console.warn(line, style="yellow")
-    tell_steps(shortened_plan(plan, most=max(_SHOWN_LEAST, room), since=_since(drift, plan)), console)
+    most, since = max(_SHOWN_LEAST, room), _since(drift, plan)
+    tell_steps(shortened_plan(plan, most=most, since=since, room=console.columns(2)), console)
 
 
 def tell_steps(lines: Sequence[str], console: Console) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _LONG_PATH = 1000
 _PATH_END = 100
+_LEAST_PATH = 20
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEPS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
@@ -68,6 +69,20 @@ def path_text(path: bytes) -> str:
     if len(text) <= _LONG_PATH:
         return text
     return f"{text[:_PATH_END]}…{text[-_PATH_END:]} ({len(path):,} bytes)"
+
+
+def path_within(path: bytes, room: int | None) -> str:
+    """Return a path for people, without its middle where it takes more columns than a terminal has."""
+    text = path_text(path)
+    if room is None or width(text) <= max(room, _LEAST_PATH):
+        return text
+    room = max(room, _LEAST_PATH)
+    end = room * 2 // 3
+    while width(text[-end:]) > room * 2 // 3:
+        end -= 1
+    name = text.rfind("/", -end)  # whole folders, if there are any
+    tail = text[name:] if name > 0 else text[-end:]
+    return shortened(text, room - width(tail)) + tail
 
 
 def count(amount: int, noun: str) -> str:

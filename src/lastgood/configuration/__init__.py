@@ -198,7 +198,7 @@ def _parsed(content: bytes, path: str, *, scope: str) -> dict[str, object]:
     except (ValueError, RecursionError) as error:  # what is no TOML, no UTF-8, or nested without end
         raise Invalid(
             f"{printable(path)} is not TOML: {printable(str(error))}",
-            hint="mend the line it names",
+            hint="fix the line it names",
             details={"source": printable(path), "scope": scope},
         ) from error
 

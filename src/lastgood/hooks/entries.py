@@ -26,7 +26,7 @@ def with_entries(text: str, wanted: Mapping[str, object], *, host: str, what: st
     """
     events = read(text, what=what).get("hooks", {})
     if not isinstance(events, dict) or not all(isinstance(one, list) for one in events.values()):
-        raise Invalid(f"the hooks in {what} are of a form that nobody knows", hint="mend them by hand")
+        raise Invalid(f"the hooks in {what} are of a form that nobody knows", hint="fix them by hand")
     held = {
         name: ours
         for name, groups in events.items()

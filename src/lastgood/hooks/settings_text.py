@@ -31,9 +31,9 @@ def read(text: str, *, what: str) -> dict[str, object]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise Invalid(f"{what} is no JSON: {error}", hint="mend it by hand, then try again") from error
+        raise Invalid(f"{what} is no JSON: {error}", hint="fix it by hand, then try again") from error
     if not isinstance(found, dict):
-        raise Invalid(f"{what} is no JSON object", hint="mend it by hand, then try again")
+        raise Invalid(f"{what} is no JSON object", hint="fix it by hand, then try again")
     return found
 
 
@@ -84,7 +84,7 @@ def _place(spans: Sequence[_Span], key: str) -> int:
 def _spans(text: str, at: int) -> list[_Span]:
     """Return what is in the object or array that begins at a place; `Invalid` if neither does."""
     if text[at] not in "{[":
-        raise Invalid("the hooks in it are of a form that nobody knows", hint="mend them by hand")
+        raise Invalid("the hooks in it are of a form that nobody knows", hint="fix them by hand")
     found = []
     place = _blank(text, at + 1)
     while text[place] not in "}]":

@@ -122,7 +122,7 @@ def _refused(command: bytes, status: int, complaint: bytes, *, at: bytes) -> Las
     message = f"git {command.decode()} failed ({status}): {words}"
     details: dict[str, object] = {"status": status}
     if status < 0 or any(words in complaint for words in _DISK_TROUBLE):
-        return Storage(message, hint="nothing was changed; mend that and try again", details=details)
+        return Storage(message, hint="nothing was changed; fix that and try again", details=details)
     return Damaged(message, hint="nothing was changed; run `lastgood verify --repair`", details=details)
 
 

@@ -342,7 +342,7 @@ def realign(
     except OSError as error:
         raise Storage(
             f"the project's git could not be written: {error.strerror}",
-            hint="mend the disk or its permissions, then: lastgood recover",
+            hint="fix the disk or its permissions, then: lastgood recover",
         ) from error
 
 
@@ -366,7 +366,8 @@ def _find_position(found: Repository, *, root: bytes) -> FoundGitPosition:
         content = entries.canonical()
     except IndexDamage as damage:
         raise Unsafe(
-            f"the project's index cannot be read: {damage}", hint="mend it: git reset, or git read-tree HEAD"
+            f"the project's index cannot be read: {damage}",
+            hint="rebuild it: git reset, or git read-tree HEAD",
         ) from damage
     commit, ref = project_git.head(found)
     branch = None if ref is None else to_text(ref)

@@ -496,7 +496,7 @@ class RemoteScanner:
         if full is not None:
             return no_room(full, doing="scanning the workspace", place=self._cache)
         reason = "the disk is failing" if error is None else error.strerror
-        return Storage(f"the scan's answer has nowhere to go: {reason}", hint="mend the disk")
+        return Storage(f"the scan's answer has nowhere to go: {reason}", hint="fix the disk")
 
 
 def _is_cut_short(said: bytes) -> bool:

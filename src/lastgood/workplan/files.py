@@ -157,7 +157,7 @@ class _Builder:
         self._count += count - 1
         self._put(value)
 
-    def fault(self, place: Place, says: str, *, hint: str = "mend the line it names") -> Invalid:
+    def fault(self, place: Place, says: str, *, hint: str = "fix the line it names") -> Invalid:
         """Return the error for a place in the document."""
         return broken_plan(says, hint=hint, where=self._where, place=place)
 
@@ -351,7 +351,7 @@ def _events(yaml: Any, text: str, *, where: str, quick: bool) -> Iterable[Any]: 
     except yaml.YAMLError as error:
         raise _broken(error, text, where) from error
     except (ValueError, OverflowError) as error:  # numbers in directives and escapes that PyYAML trusts
-        raise broken_plan(f"is not YAML: {error}", hint="mend it", where=where, place=None) from error
+        raise broken_plan(f"is not YAML: {error}", hint="fix it", where=where, place=None) from error
 
 
 def _broken(error: Exception, text: str, where: str) -> Invalid:
@@ -363,7 +363,7 @@ def _broken(error: Exception, text: str, where: str) -> Invalid:
         line = text.count("\n", 0, position)
         place = line + 1, position - (text.rfind("\n", 0, position) + 1) + 1
         says = getattr(error, "reason", says)
-    return broken_plan(f"is not YAML: {says}", hint="mend the line it names", where=where, place=place)
+    return broken_plan(f"is not YAML: {says}", hint="fix the line it names", where=where, place=place)
 
 
 def _at(event: Any) -> tuple[int, int]:  # noqa: ANN401 - the same

@@ -6,7 +6,7 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import open_group
 from lastgood.cli.references import reached
 from lastgood.cli.typed_paths import path_of
-from lastgood.cli.wording import padded, shortened, table, width
+from lastgood.cli.wording import padded, path_within, shortened, table, width
 from lastgood.ids import short
 from lastgood.paths import printable, to_text
 from lastgood.workspace.opened import OpenWorkspace
@@ -35,15 +35,19 @@ def blame_verb(call: Call, console: Console) -> int:
     if console.answer("blame", report):
         return 0
     if report.kind == "directory":
-        rows = [(printable(to_text(one.path)), *_words(one.by, console)) for one in report.files]
-        shown = table(
-            [_OF_A_FOLDER, *((path, who, date, id, what) for path, id, who, date, what in rows)],
-            flexible=(0, 4),
-            limit=console.columns(),
-            expendable=(2, 3),
-            room=_ROOM,
+        limit = console.columns()
+        half = None if limit is None else limit // 2
+        rows = [(path_within(one.path, half), *_words(one.by, console)) for one in report.files]
+        console.page(
+            table(
+                [_OF_A_FOLDER, *((path, who, date, id, what) for path, id, who, date, what in rows)],
+                flexible=(4, 0),
+                limit=limit,
+                expendable=(2, 3),
+                room=_ROOM,
+                paint=console.painter({1: "cyan", 3: "yellow"}),
+            )
         )
-        console.page([console.styled(shown[0], "bold"), *shown[1:]])
         return 0
     changes = table(
         [_OF_A_FILE, *dict.fromkeys(_words(one.by, console) for one in report.lines)],
@@ -51,9 +55,10 @@ def blame_verb(call: Call, console: Console) -> int:
         limit=console.columns(),
         expendable=(2,),
         room=_ROOM,
+        paint=console.painter({0: "yellow", 1: "cyan"}),
     )
-    lines = _file_lines(report, limit=console.columns())
-    console.page([console.styled(changes[0], "bold"), *changes[1:], *([""] if lines else []), *lines])
+    lines = _file_lines(report, console)
+    console.page([*changes, *([""] if lines else []), *lines])
     if console.out_is_terminal and any(one.by.checkpoint for one in report.lines):
         console.note(f"what such a change was: {call.command(f'diff --previous ID -- {quoted(typed)}')}")
     return 0
@@ -75,7 +80,7 @@ def who(by: Blamed) -> str:
     return printable(actor.name) if actor.name and actor.type in {"agent", "tool"} else actor.type
 
 
-def _file_lines(report: BlameReport, *, limit: int | None) -> list[str]:
+def _file_lines(report: BlameReport, console: Console) -> list[str]:
     """Return each line of a file behind the checkpoint that it came with, and who that was."""
     if report.content is None:
         return []
@@ -84,14 +89,16 @@ def _file_lines(report: BlameReport, *, limit: int | None) -> list[str]:
     wide = max(map(width, names), default=0)
     longest = max(map(len, ids), default=0)
     digits = len(str(len(report.content)))
-    lines = []
+    lines, limit = [], console.columns()
     for one, id, name in zip(report.lines, ids, names, strict=True):
         assert one.first is not None
         assert one.last is not None
         head = f"{id:{longest}}  {padded(name, wide)}"
         for number, text in _numbered(report.content, one.first, one.last):
             line = f"{head}  {number:{digits}}  {text}".rstrip()
-            lines.append(line if limit is None else shortened(line, limit))
+            line = line if limit is None else shortened(line, limit)
+            start = len(head)
+            lines.append(console.styled(line[:start], "dim") + line[start:])
     return lines
 
 

@@ -231,8 +231,8 @@ def twice(found: Sequence[Place], *, host: Host) -> str:
 def _tell(call: Call, console: Console, *, host: Host, settings: Mapping[str, object]) -> None:
     console.note(
         f"{host.TITLE} makes checkpoints from its next session on: before a prompt, before risky commands,"
+        " after each turn."
     )
-    console.note("after each turn.")
     for line in host.advice(project=call.has("project")):
         console.note(line)
     doubt = host.doubt(settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
-from lastgood.cli.opening import number_option, open_group
+from lastgood.cli.opening import CHANGES, number_option, open_group
 from lastgood.cli.references import held_where, looked_up, reached, time_meant
 from lastgood.cli.typed_paths import alike_lines, alike_of, only_meant, path_of, same_name
 from lastgood.cli.verbs.list import NAME_ROOM
@@ -46,8 +46,16 @@ def log_verb(call: Call, console: Console) -> int:
         console.document(log_document(report))
         return 0
     rows = [_HEADER, *(_row(one, console) for one in report.changes)]
-    shown = table(rows, flexible=(_NAME,), limit=console.columns(), expendable=(3, 5, 4), room=NAME_ROOM)
-    console.page([console.styled(shown[0], "bold"), *shown[1:]])
+    console.page(
+        table(
+            rows,
+            flexible=(_NAME,),
+            limit=console.columns(),
+            expendable=(3, 5, 4),
+            room=NAME_ROOM,
+            paint=console.painter({0: "yellow", 3: "dim", 4: CHANGES}),
+        )
+    )
     if console.out_is_terminal:
         console.note(f"to bring one back: {call.command(f'restore ID {quoted(typed)}')}")
     return 0

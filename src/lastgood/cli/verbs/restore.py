@@ -376,7 +376,9 @@ def _list(call: Call, console: Console, *, workspace: Restores) -> int:
     rows = [("When", "What", "Changed", "Operation")]
     rows += [(console.moment(one.at), _named(one, titles), _changed(one), one.id) for one in shown]
     # No verb takes an operation's id, and a part of one is none.
-    console.lines(table(rows, flexible=(1,), limit=console.columns(), expendable=(3, 2), room=_SAID))
+    paint = console.painter({3: "dim"})
+    limit = console.columns()
+    console.lines(table(rows, flexible=(1,), limit=limit, expendable=(3, 2), room=_SAID, paint=paint))
     return 0
 
 

@@ -87,7 +87,9 @@ def _tell_prune(report: PruneReport, call: Call, console: Console) -> int:
     rows = [(words[1], short(one.id), printable(one.reason)) for one in report.remove]
     rows += [(words[0], short(one.id), printable(one.reason)) for one in report.keep]
     if not console.quiet and rows:
-        console.lines(table([("", "ID", "Reason"), *rows], flexible=(2,), limit=console.columns()))
+        paint = console.painter({0: {"removed": "red"}, 1: "yellow"})
+        rows.insert(0, ("", "ID", "Reason"))
+        console.lines(table(rows, flexible=(2,), limit=console.columns(), paint=paint))
     _sum_up(report, words, call, console)
     return code
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from io import BytesIO
 
-from lastgood.cli.opening import OMISSIONS, ProgressLine, open_group
+from lastgood.cli.opening import CHANGES, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.references import apart, looked_up
 from lastgood.cli.typed_paths import paths_of
-from lastgood.cli.wording import ago, changes, count, moment, size, table
+from lastgood.cli.wording import ago, changes, count, moment, padded, path_within, size, table, width
 from lastgood.errors import NotFound, Usage
 from lastgood.paths import printable, to_text
 from lastgood.workspace.opened import OpenWorkspace
@@ -34,7 +34,7 @@ LETTERS: dict[DiffStatus, str] = {
     "mode": "M",
     "kind": "T",
 }
-_MARKS = 40
+_MARKS, _LEAST_MARKS = 40, 10
 _COLOURS = (
     (b"+++", "1"),
     (b"---", "1"),
@@ -46,29 +46,34 @@ _COLOURS = (
 )
 
 
-def name_status_lines(files: Sequence[FileDiff]) -> list[str]:
+def name_status_lines(files: Sequence[FileDiff], console: Console) -> list[str]:
     """Return a letter and the path (old and new where renamed) per file."""
     lines = []
     for one in files:
         old = "" if one.old_path is None else printable(to_text(one.old_path)) + "\t"
-        lines.append(f"{LETTERS[one.status]}\t{old}{printable(to_text(one.path))}")
+        letter = console.styled(LETTERS[one.status], CHANGES.get(one.status, "yellow"))
+        lines.append(f"{letter}\t{old}{printable(to_text(one.path))}")
     return lines
 
 
-def stat_lines(files: Sequence[FileDiff]) -> list[str]:
-    """Return the lines added and removed per file, and the sum."""
+def stat_lines(files: Sequence[FileDiff], console: Console) -> list[str]:
+    """Return the lines added and removed per file, and the sum; on a terminal within its columns."""
     if not files:
         return ["no changes"]
-    names = [printable(to_text(one.path)) for one in files]
-    widest = max(len(name) for name in names)
+    limit = console.columns()
+    marks = _MARKS if limit is None else max(_LEAST_MARKS, min(_MARKS, limit * 3 // 8))
     most = max(one.additions + one.deletions for one in files)
-    lines = [f" {name:{widest}} | {_amount(one, most)}" for name, one in zip(names, files, strict=True)]
+    amounts = [_amount(one, console, scale=min(1.0, marks / most) if most else 1.0) for one in files]
+    room = None if limit is None else limit - max(map(width, amounts)) - len("  | ")
+    names = [path_within(one.path, room) for one in files]
+    widest = max(map(width, names))
+    lines = [f" {padded(name, widest)} | {amount}" for name, amount in zip(names, amounts, strict=True)]
     added, removed = sum(one.additions for one in files), sum(one.deletions for one in files)
     lines.append(f" {count(len(files), 'file')}, {count(added, 'line')} added, {removed:,} removed")
     return lines
 
 
-def _amount(one: FileDiff, most: int) -> str:
+def _amount(one: FileDiff, console: Console, *, scale: float) -> str:
     if one.private:
         return f"private, {one.status}"
     if one.damaged:
@@ -78,10 +83,9 @@ def _amount(one: FileDiff, most: int) -> str:
     total = one.additions + one.deletions
     if not total:
         return one.status
-    scale = min(1.0, _MARKS / most)
     plus = max(1, round(one.additions * scale)) if one.additions else 0
     minus = max(1, round(one.deletions * scale)) if one.deletions else 0
-    return f"{total} {'+' * plus}{'-' * minus}"
+    return f"{total} {console.styled('+' * plus, 'green')}{console.styled('-' * minus, 'red')}".rstrip()
 
 
 def print_bytes(content: bytes, console: Console) -> None:
@@ -136,7 +140,7 @@ def show_verb(call: Call, console: Console) -> int:
         return 0
     lines = console.facts(_facts(checkpoint))
     for more in (
-        None if files is None else stat_lines(files),
+        None if files is None else stat_lines(files, console),
         None if entries is None else _listing(entries),
         None if spoken is None else _conversation(spoken),
     ):
@@ -314,9 +318,9 @@ def _warn_of_told(report: DiffReport, console: Console) -> None:
 
 def _print(report: DiffReport, call: Call, console: Console) -> None:
     if call.has("stat"):
-        lines = stat_lines(report.files)
+        lines = stat_lines(report.files, console)
     elif call.has("name-status"):
-        lines = name_status_lines(report.files)
+        lines = name_status_lines(report.files, console)
     else:
         print_patch(report.patch or b"", console)
         return

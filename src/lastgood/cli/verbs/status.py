@@ -5,35 +5,52 @@ from __future__ import annotations
 import os
 import time
 
+from lastgood.cli.folding import row_of
 from lastgood.cli.hints import hint_lines
-from lastgood.cli.opening import ProgressLine
+from lastgood.cli.opening import CHANGES, STATES, ProgressLine
 from lastgood.cli.plans import going_on, owner
 from lastgood.cli.progress import standing
-from lastgood.cli.wording import ago, called, changes, count, pairs, path_text, place, size, title
+from lastgood.cli.wording import (
+    ago,
+    called,
+    changes,
+    count,
+    pairs,
+    path_text,
+    path_within,
+    place,
+    size,
+    title,
+)
 from lastgood.paths import printable, to_text
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
     from lastgood.model.checkpoint import Checkpoint, GitState
     from lastgood.model.report import ChangedPath, StatusReport
 
 _GAPS_SHOWN = 5
+# What a line of status has before the path of a change.
+_BEFORE_PATH = 25
 # Among so many of the newest is looked for what an agent did.
 _LOOKED_AT = 50
 # Why a workspace is not watched although somebody wanted that.
 _UNEXPECTED = frozenset({"failed", "other-version"})
-_STATES = {"idle": "green", "active": "cyan", "incomplete": "yellow", "interrupted": "red"}
-_CHANGES = {"added": "green", "deleted": "red"}
 
 
 def status_verb(call: Call, console: Console) -> int:
     """Report the status; always exit code 0 (rule P8)."""
-    report = _looked(call, console)
+    with console.open(call, OpenWorkspace, purpose="find") as workspace, ProgressLine(console, "looking"):
+        console.have_watched(workspace, call)
+        report = workspace.status()
+        rows = {} if console.json else _rows(report, workspace)
     if not console.answer("status", report):
-        console.lines(console.facts(_facts(report, call, console)))
+        console.lines(console.facts(_facts(report, call, console, rows=rows)))
     return 0
 
 
@@ -41,8 +58,9 @@ def status_without_a_verb(call: Call, console: Console) -> int:
     """Report the status to a person who typed no verb, and what can be typed next."""
     with console.open(call, OpenWorkspace, purpose="find") as workspace, ProgressLine(console, "looking"):
         report = workspace.status()
+        rows = _rows(report, workspace)
         latest = workspace.list(limit=_LOOKED_AT, guards=False, brief=True)
-    console.lines(console.facts(_facts(report, call, console)))
+    console.lines(console.facts(_facts(report, call, console, rows=rows)))
     if not call.has("quiet"):
         worked = "turn" if any(one.kind == "turn" for one in latest) else "run"
         back = worked == "turn" or any(title(one).startswith("before: ") for one in latest)
@@ -50,10 +68,14 @@ def status_without_a_verb(call: Call, console: Console) -> int:
     return 0
 
 
-def _looked(call: Call, console: Console) -> StatusReport:
-    with console.open(call, OpenWorkspace, purpose="find") as workspace, ProgressLine(console, "looking"):
-        console.have_watched(workspace, call)
-        return workspace.status()
+def _rows(report: StatusReport, workspace: OpenWorkspace) -> dict[str, Checkpoint]:
+    """Return the rows of `list` that stand for where one is and for the latest, by the ids of these."""
+
+    def newest(limit: int) -> Sequence[Checkpoint]:
+        return workspace.list(limit=limit, guards=False, brief=True)
+
+    told = {one.id: one for one in (report.at, report.latest) if one is not None}
+    return {id: row_of(one, newest) for id, one in told.items()}
 
 
 def _tell_next(report: StatusReport, call: Call, console: Console, *, worked: str | None) -> None:
@@ -95,21 +117,24 @@ def _is_gone(report: StatusReport) -> bool:
     return not os.path.isdir(report.workspace)
 
 
-def _facts(report: StatusReport, call: Call, console: Console) -> list[tuple[str, str]]:
+def _facts(
+    report: StatusReport, call: Call, console: Console, *, rows: Mapping[str, Checkpoint]
+) -> list[tuple[str, str]]:
+    at, latest = (None if one is None else rows[one.id] for one in (report.at, report.latest))
     whole = call.has("verbose")
     stored = f"{printable(report.store)} ({size(report.store_bytes)}{_reserve(report)})"
     facts = [("workspace", printable(report.workspace))]
     facts += [("store", stored)] if whole else ()
     if whole or report.state != "idle":
-        facts.append(("state", console.styled(report.state, _STATES[report.state])))
+        facts.append(("state", console.styled(report.state, STATES[report.state])))
     facts += _watched(report, call)
     facts += _sessions(report, call)
-    facts += [("checkpoints", _checkpoints(report, call)), ("you are at", _told(report.at, call))]
+    facts += [("checkpoints", _checkpoints(report, call)), ("you are at", _told(at, call, console))]
     if report.at is not None:
         facts += _drift(report, call, console)
         facts += _gaps(report, call)
-    if report.latest != report.at:
-        facts.append(("latest", _told(report.latest, call)))
+    if (latest and latest.id) != (at and at.id):
+        facts.append(("latest", _told(latest, call, console)))
     facts += _git(report, call)
     facts += _ignored(report, call)
     if whole or report.durability != "full":
@@ -184,14 +209,16 @@ def _head(git: GitState) -> str:
     return f"{branch}, {'before the first commit' if git.head is None else git.head[:12]}"
 
 
-def _told(checkpoint: Checkpoint | None, call: Call) -> str:
+def _told(checkpoint: Checkpoint | None, call: Call, console: Console) -> str:
     if checkpoint is None:
         return f"none; make one: {call.command('save')}"
     made = ago(checkpoint.manifest.created_at, now=time.time_ns())
     said = checkpoint.manifest.conversation
     spoken = "" if said is None else f", {count(said.messages, 'message')}"
     files = count(checkpoint.manifest.files, "file")
-    return f"{called(checkpoint)}, {checkpoint.kind}, {made}, {files}{spoken}"
+    name = called(checkpoint).removeprefix(checkpoint.short_id)
+    id = console.styled(checkpoint.short_id, "bold")
+    return f"{id}{name}, {checkpoint.kind}, {made}, {files}{spoken}"
 
 
 def _checkpoints(report: StatusReport, call: Call) -> str:
@@ -207,9 +234,11 @@ def _drift(report: StatusReport, call: Call, console: Console) -> list[tuple[str
     if report.drift is None:
         return [("since then", "the folder is gone" if _is_gone(report) else "not looked at")]
     facts = [("since then", changes(report.drift))]
+    columns = console.columns()
+    room = None if columns is None else columns - _BEFORE_PATH
     for one in report.changed:
-        status = console.styled(f"{one.status:8}", _CHANGES.get(one.status, "yellow"))
-        facts.append(("", f"  {status} {path_text(one.path)}"))
+        status = console.styled(f"{one.status:8}", CHANGES.get(one.status, "yellow"))
+        facts.append(("", f"  {status} {path_within(one.path, room)}"))
         facts += [("", "           left by a merge: take it or delete it")] if _is_of_merge(one) else ()
     drift = report.drift
     more = drift.added + drift.modified + drift.deleted - len(report.changed)

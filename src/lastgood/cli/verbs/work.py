@@ -7,9 +7,9 @@ import time
 
 from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
-from lastgood.cli.opening import OMISSIONS, ProgressLine, open_at_work, open_for
+from lastgood.cli.opening import OMISSIONS, STATES, ProgressLine, open_at_work, open_for
 from lastgood.cli.plans import owner
-from lastgood.cli.progress import progress_facts, standing
+from lastgood.cli.progress import is_command, progress_facts, standing
 from lastgood.cli.wording import (
     ago,
     called,
@@ -213,20 +213,23 @@ def _list(call: Call, console: Console) -> int:
         console.note(f"no sessions yet; start one: {call.command('session start')}")
         return 0
     rows = [_HEADER, *(_row(one, console) for one in reports)]
-    console.lines(table(rows, flexible=(_PLACE, _GOAL), limit=console.columns(), optional=(5, _PLACE)))
+    paint = console.painter({0: "yellow", 1: STATES})
+    limit, optional = console.columns(), (5, _PLACE)
+    console.lines(table(rows, flexible=(_PLACE, _GOAL), limit=limit, optional=optional, paint=paint))
     return 0
 
 
 def _row(report: SessionReport, console: Console) -> tuple[str, ...]:
     session, progress = report.session, report.progress
     pid = session.owner.pid
+    has_tasks = bool(progress.tasks) and not is_command(progress)
     return (
         report.id,
         report.state,
         printable((session.goal or "-").partition("\n")[0]),
         console.moment(session.started_at),
         "-" if pid is None else str(pid),
-        f"{progress.count('done')}/{len(progress.tasks)}" if progress.tasks else "-",
+        f"{progress.count('done')}/{len(progress.tasks)}" if has_tasks else "-",
         place_cell(None if progress.position.empty else progress.position),
     )
 

@@ -43,7 +43,7 @@ def _list(call: Call, console: Console) -> int:
         console.note("the store knows no workspace yet")
         return 0
     rows = [_HEADER, *(_row(one, console) for one in summaries)]
-    console.lines(table(rows, flexible=(0,), limit=console.columns()))
+    console.lines(table(rows, flexible=(0,), limit=console.columns(), paint=console.painter({})))
     return 0
 
 

@@ -122,7 +122,7 @@ def _as_messages(target: Checkpoint, why: str, *, mend: object = None) -> Remark
     read = f"read what was said: lastgood show {target.short_id} --conversation"
     return Remark(
         note=f"it comes back as messages only: {why}",
-        hint=read if mend is None else f"mend that, and restore again: {mend}\n{read}",
+        hint=read if mend is None else f"fix that, and restore again: {mend}\n{read}",
     )
 
 

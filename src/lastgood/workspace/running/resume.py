@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
+from shlex import join
 
 from lastgood.catalogue import Query
 from lastgood.errors import Busy, Conflict, Damaged, NotFound, Usage
@@ -432,11 +433,13 @@ def _continued(
 ) -> StartedRun:
     report, run = dead
     if not request.rebase:
+        words = printable(join(report.words)) or "run PLAN"
         _demand_same(
             run,
             plan,
             since="began",
-            hint="go on with the new plan, what is done staying done: --rebase\nor start anew: --fresh",
+            hint=f"go on with the new plan, what is done staying done: lastgood {words} --rebase"
+            f"\nor start anew: lastgood {words} --fresh",
         )
     _await_silence(workspace, report.id, signals)
     try:
