@@ -64,7 +64,7 @@ def bash(script: str, *, folder: Path, environment: dict[str, str]) -> str:
 def test_the_backup_and_the_check_in_ci_work_as_written(
     lastgood: Command, machine: dict[str, str], tmp_path: Path, *, finished: bool
 ) -> None:
-    """AIWF's guide: a script on one machine, a workflow on a runner that has a fresh checkout and no store."""
+    """AIWF's guide: a script on one machine, a workflow on a runner with a fresh checkout and no store."""
     (lastgood.project / "a.txt").write_text("mine\n")
     with subprocess.Popen(["sleep", "60"]) as owner:
         lastgood("session", "start", "--owner-pid", str(owner.pid), "--goal", "nightly")
