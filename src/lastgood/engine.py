@@ -53,6 +53,9 @@ class ObjectWriter(Protocol):
     def directory(self, entries: Iterable[Entry]) -> TreeId:
         """Add a directory (entries in any order) and return its identity."""
 
+    def files(self, rows: Sequence[tuple[bytes, int, bytes]]) -> TreeId:
+        """Add a directory of files alone, each a name, permission bits and a blob id, sorted by name."""
+
     def checkpoint(
         self,
         *,

@@ -441,10 +441,11 @@ class WorkspaceSnapshot:
         if previous is None:
             return everything, None
         before = RememberedFiles(Files(_tree(previous), self.context.engine), self.scan)
+        differing = self.scan.differing
         try:
             if result.git is None:
-                return tally(before, self.files, gaps=result.gaps), None
-            changes = list(compare(before, self.files, gaps=result.gaps))
+                return tally(before, self.files, gaps=result.gaps, differing=differing), None
+            changes = list(compare(before, self.files, gaps=result.gaps, differing=differing))
         except Damaged:  # of a checkpoint that is lost nobody can tell what changed since
             return everything, None
         return counts(changes), changes

@@ -227,21 +227,20 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         self._bounded(writer.stored_bytes)
         # Else each attempt on a full disk would leave a pack that no row names.
         self.catalogue.demand_room(beside=min(writer.stored_bytes, _UNWRITTEN_BYTES))
-        metrics = self._metrics(draft, holdings, started=started, stored=writer.stored_bytes)
         manifest = self._manifest(
             draft,
             scan=scan,
             changes=changes,
             previous=previous,
             forced=forced,
-            metrics=metrics,
+            metrics=self._metrics(draft, holdings, started=started, stored=writer.stored_bytes),
             holdings=holdings,
             progress=progress,
         )
-        spoken = manifest.conversation
+        spoken, text = manifest.conversation, checkpoint.encode(manifest)
         commit = writer.checkpoint(
             id=manifest.id,
-            manifest=checkpoint.encode(manifest),
+            manifest=text,
             workspace=scan.tree,
             state=holdings.state,
             created_at=manifest.created_at,
@@ -250,7 +249,9 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         )
         writer.publish(durable=context.settings.durability == "full")
         self._introduce()
-        made = self.catalogue.add(manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned)
+        made = self.catalogue.add(
+            manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned, text=text
+        )
         parts.remember(made.id)
         return made
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lastgood.literals import ConversationForm, Durability, Favour
     from lastgood.model.checkpoint import CommandResult, FileExtent, GitState, PrefixEvidence
     from lastgood.model.operation import Outcome, Step
-    from lastgood.model.tree import Change, Entry, TreeId
+    from lastgood.model.tree import Change, Entry, Listings, TreeId
 
     # One implementation each, which verbs know by what it is for.
     JournalFile = journal.FileJournal
@@ -140,6 +140,12 @@ class Scan(Protocol):
 
     def remembered(self, path: bytes, tree: TreeId) -> Sequence[Entry] | None:
         """Return what a directory held when it had an identity; None unless the last scan says so."""
+
+    def differing(self, path: bytes, before: TreeId, now: TreeId) -> Listings | None:
+        """Return what a directory held when it had an identity, and holds now, without what is in both alike.
+
+        None unless the last scan says what it held, and it is now what it was captured as.
+        """
 
     def keep(self) -> None:
         """Write the scan cache; called only after what was scanned is durable and acknowledged."""

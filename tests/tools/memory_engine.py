@@ -112,6 +112,10 @@ class MemoryWriter:
         self._new.trees.setdefault(tree, {})[modes] = rows
         return TreeId(tree=tree, modes=modes)
 
+    def files(self, rows: Sequence[tuple[bytes, int, bytes]]) -> TreeId:
+        """Add a directory of files alone, each a name, permission bits and a blob id, sorted by name."""
+        return self.directory([Entry(name=name, kind=FILE, mode=mode, oid=oid) for name, mode, oid in rows])
+
     def checkpoint(
         self,
         *,

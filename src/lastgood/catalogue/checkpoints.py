@@ -491,12 +491,21 @@ class CatalogueWriter(CatalogueReader):
         """Refuse with `NoRoom` where the disk would not take a change any more after so many bytes."""
         self._database.demand_room(beside=beside)
 
-    def add(self, manifest: Manifest, *, commit: str, name: str | None, pinned: bool) -> Checkpoint:
+    def add(
+        self,
+        manifest: Manifest,
+        *,
+        commit: str,
+        name: str | None,
+        pinned: bool,
+        text: bytes | None = None,
+    ) -> Checkpoint:
         """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts.
 
-        The workspace stands at it if it is complete and no guard.
+        The workspace stands at it if it is complete and no guard. ``text`` is its manifest, if that was
+        written already.
         """
-        columns = rows.birth(manifest, commit=commit, name=name, pinned=pinned, recovered=False)
+        columns = rows.birth(manifest, commit=commit, name=name, pinned=pinned, recovered=False, text=text)
 
         def insert(connection: sqlite3.Connection) -> int:
             sequence = connection.execute(_INSERT, columns).lastrowid or 0

@@ -119,8 +119,16 @@ CHECKPOINT = (
 )
 
 
-def birth(manifest: Manifest, *, commit: str, name: str | None, pinned: bool, recovered: bool) -> Row:
-    """Return the values of a new checkpoint's columns, in the order of `BIRTH`."""
+def birth(
+    manifest: Manifest,
+    *,
+    commit: str,
+    name: str | None,
+    pinned: bool,
+    recovered: bool,
+    text: bytes | None = None,
+) -> Row:
+    """Return the values of a new checkpoint's columns, in the order of `BIRTH`; ``text`` as for `add`."""
     return (
         manifest.id,
         manifest.workspace_key,
@@ -135,7 +143,7 @@ def birth(manifest: Manifest, *, commit: str, name: str | None, pinned: bool, re
         pinned,
         recovered,
         encode_gaps(manifest.gaps),
-        pack_manifest(encode(manifest)),
+        pack_manifest(encode(manifest) if text is None else text),
         manifest.session,
         manifest.task,
         manifest.moment,

@@ -133,6 +133,9 @@ if TYPE_CHECKING:
     Difference = tuple[bytes, ChangeStatus, Entry | None, Entry | None]
     # Sort key, path, and either a difference or the listings to go on with.
     Listings = tuple[Sequence[Entry], Sequence[Entry]]
+    # Returns what of a directory, of which both identities are given, is not alike in both trees, before and
+    # after; None where it has to be read.
+    Differing = Callable[[bytes, TreeId, TreeId], Listings | None]
     Item = tuple[bytes, Difference | None, bytes, Listings | None]
 
 
@@ -161,17 +164,24 @@ class StoredTree:
         return self._read(tree)
 
 
-def compare(before: Tree | None, after: Tree | None, *, gaps: Sequence[Gap] = ()) -> Iterator[Change]:
+def compare(
+    before: Tree | None,
+    after: Tree | None,
+    *,
+    gaps: Sequence[Gap] = (),
+    differing: Differing | None = None,
+) -> Iterator[Change]:
     """Yield what differs, sorted by path; None stands for a tree without anything in it.
 
     ``gaps`` are those of ``after``: what lies at or below one counts as unknown, not as deleted.
+    By ``differing`` fewer entries are looked at.
 
     Directories of equal identity are not read. A directory that came or went is reported through
     its contents, and itself only when empty; one whose own permissions differ has status "mode".
     Where a directory takes another kind's place, the path has status "kind" and the contents
     follow as added or deleted.
     """
-    for path, status, old, new in _beside_gaps(_differences(before, after), gaps):
+    for path, status, old, new in _beside_gaps(_differences(before, after, differing), gaps):
         yield Change(path=path, status=status, before=old, after=new)
 
 
@@ -180,9 +190,15 @@ def counts(changes: Iterable[Change]) -> Counts:
     return _count(change.status for change in changes)
 
 
-def tally(before: Tree | None, after: Tree | None, *, gaps: Sequence[Gap] = ()) -> Counts:
-    """Return ``counts(compare(before, after, gaps=gaps))`` without building the changes."""
-    return _count(status for _, status, _, _ in _beside_gaps(_differences(before, after), gaps))
+def tally(
+    before: Tree | None,
+    after: Tree | None,
+    *,
+    gaps: Sequence[Gap] = (),
+    differing: Differing | None = None,
+) -> Counts:
+    """Return ``counts(compare(before, after, ...))`` without building the changes."""
+    return _count(status for _, status, _, _ in _beside_gaps(_differences(before, after, differing), gaps))
 
 
 def _beside_gaps(differences: Iterable[Difference], gaps: Sequence[Gap]) -> Iterable[Difference]:
@@ -205,14 +221,13 @@ def _count(statuses: Iterable[ChangeStatus]) -> Counts:
     return Counts(added=added, modified=modified, deleted=deleted)
 
 
-def _differences(before: Tree | None, after: Tree | None) -> Iterator[Difference]:
+def _differences(
+    before: Tree | None, after: Tree | None, differing: Differing | None
+) -> Iterator[Difference]:
     if before is not None and after is not None and before.root == after.root:
         return
-    first = (
-        () if before is None else before.directory(b"", before.root),
-        () if after is None else after.directory(b"", after.root),
-    )
-    walk = _Walk(before, after)
+    walk = _Walk(before, after, differing)
+    first = walk.listings(b"", *(None if tree is None else _whole(tree.root) for tree in (before, after)))
     # A stack of our own: trees may be deeper than Python's recursion limit.
     stack = [iter(walk.items(b"", first))]
     while stack:
@@ -229,11 +244,12 @@ def _differences(before: Tree | None, after: Tree | None) -> Iterator[Difference
 class _Walk:
     """Pairs the entries of one directory in both trees."""
 
-    __slots__ = ("_after", "_before")
+    __slots__ = ("_after", "_before", "_differing")
 
-    def __init__(self, before: Tree | None, after: Tree | None) -> None:
+    def __init__(self, before: Tree | None, after: Tree | None, differing: Differing | None) -> None:
         self._before = before
         self._after = after
+        self._differing = differing
 
     def items(self, path: bytes, listings: Listings) -> list[Item]:
         """Return the differences in one directory and the directories to go into, sorted.
@@ -258,7 +274,7 @@ class _Walk:
         there = new if old is None else old
         assert there is not None
         if there.kind == DIRECTORY:
-            listings = self._listings(path, old, new)
+            listings = self.listings(path, old, new)
             if listings != ((), ()):
                 items.append((path + b"/", None, path, listings))
                 return
@@ -273,10 +289,19 @@ class _Walk:
         if status != "mode" or old.mode != new.mode:
             items.append((path, (path, status, old, new), path, None))
         if DIRECTORY in (old.kind, new.kind) and (old.oid != new.oid or old.modes != new.modes):
-            items.append((path + b"/", None, path, self._listings(path, old, new)))
+            items.append((path + b"/", None, path, self.listings(path, old, new)))
 
-    def _listings(self, path: bytes, old: Entry | None, new: Entry | None) -> Listings:
+    def listings(self, path: bytes, old: Entry | None, new: Entry | None) -> Listings:
+        """Return what is to be compared of a directory in both trees."""
+        if self._differing is not None and old is not None and new is not None and old.kind == new.kind:
+            known = self._differing(path, old.tree_id, new.tree_id)
+            if known is not None:
+                return known
         return (_listing(self._before, path, old), _listing(self._after, path, new))
+
+
+def _whole(root: TreeId) -> Entry:
+    return Entry(name=b"", kind=DIRECTORY, mode=0, oid=root.tree, modes=root.modes)
 
 
 def _listing(tree: Tree | None, path: bytes, entry: Entry | None) -> Sequence[Entry]:

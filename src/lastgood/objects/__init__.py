@@ -8,7 +8,7 @@ subdirectory that has a modes tree itself.
 
 from __future__ import annotations
 
-from _operator import attrgetter
+from _operator import attrgetter, lt
 
 from lastgood.errors import Invalid
 from lastgood.files import SHA1_SWITCH, sha1_for
@@ -96,6 +96,7 @@ _DEFAULTS = {
     SUBTREE: DEFAULT_DIRECTORY_MODE,
     SYMLINK: 0,
 }
+_HEADS = {DEFAULT_FILE_MODE: PLAIN + b" ", DEFAULT_EXECUTABLE_MODE: EXECUTABLE + b" "}
 _FORMS = {
     PLAIN: (FILE, DEFAULT_FILE_MODE),
     EXECUTABLE: (FILE, DEFAULT_EXECUTABLE_MODE),
@@ -112,6 +113,22 @@ def encode_tree(rows: Iterable[Row]) -> bytes:
     ]
     keyed.sort()
     return b"".join([row for _, row in keyed])
+
+
+def encode_files(rows: Sequence[tuple[bytes, int, bytes]]) -> bytes | None:
+    """Return the tree object of files alone, each a name, permission bits and an id, sorted by name.
+
+    None for what takes more than that: other permissions than the defaults, and names to be refused.
+    """
+    names = [name for name, _, _ in rows]
+    joined = b"".join(names)
+    sound = _NO_NAMES.isdisjoint(names) and b"/" not in joined and b"\0" not in joined
+    if not sound or not all(map(lt, names, names[1:])):
+        return None
+    try:
+        return b"".join([b"%b%b\0%b" % (_HEADS[mode], name, oid) for name, mode, oid in rows])
+    except KeyError:
+        return None
 
 
 def decode_tree(content: bytes) -> list[Row]:

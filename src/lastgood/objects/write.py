@@ -6,7 +6,7 @@ import os
 import zlib
 
 from lastgood.errors import Internal, Invalid, Storage
-from lastgood.model.tree import TreeId
+from lastgood.model.tree import FILE, Entry, TreeId
 from lastgood.objects import (
     BLOB,
     COMMIT,
@@ -21,6 +21,7 @@ from lastgood.objects import (
     TREE,
     WORKSPACE,
     encode_commit,
+    encode_files,
     encode_tree,
     split_entries,
 )
@@ -30,9 +31,8 @@ from lastgood.objects.repository import COPY_BYTES, storage, sync_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lastgood.model.tree import Entry
     from lastgood.objects import Hasher
     from lastgood.objects.borrow import BlobImport
     from lastgood.objects.deflate_process import DeflateProcess, Job
@@ -266,6 +266,15 @@ class GitWriter:
             modes_rows.append((PLAIN, TABLE_NAME, self.add(BLOB, table)))
         modes = self.add(TREE, encode_tree(modes_rows)) if modes_rows else b""
         return TreeId(tree=tree, modes=modes)
+
+    def files(self, rows: Sequence[tuple[bytes, int, bytes]]) -> TreeId:
+        """Add a directory of files alone, each a name, permission bits and a blob id, sorted by name."""
+        tree = encode_files(rows)
+        if tree is None:
+            return self.directory(
+                [Entry(name=name, kind=FILE, mode=mode, oid=oid) for name, mode, oid in rows]
+            )
+        return TreeId(tree=self.add(TREE, tree))
 
     def checkpoint(
         self,

@@ -306,7 +306,7 @@ def scan_of(plain: Plain, *, folder: bytes, objects: ObjectReader) -> WorkspaceS
         folder=folder,
         snapshot=snapshot,
         known={},
-        listings={},
+        rows={},
         objects=objects,
         rules=IgnoreState(**plain["rules"]),
         texts={path: (_text_of(first), _text_of(second)) for path, (first, second) in plain["texts"].items()},

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from lastgood.host import Clock, ScanRequest
     from lastgood.ignore import Text
     from lastgood.model.checkpoint import IgnoreState
-    from lastgood.model.tree import Entry
+    from lastgood.model.tree import Entry, Listings
     from lastgood.scanner import Record, Row
     from lastgood.scanner.watch import DirectoryWatch
 
@@ -138,7 +138,8 @@ class IgnoreFiles:
 class WorkspaceScan:
     """One reading of a workspace.
 
-    ``rules`` are the ignore rules outside its files as they were, ``listings`` some directories as they are.
+    ``rules`` are the ignore rules outside its files as they were, ``rows`` those of some directories as they
+    are.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class WorkspaceScan:
         folder: bytes,
         snapshot: CachedTree,
         known: Mapping[bytes, Record],
-        listings: dict[bytes, Sequence[Entry]],
+        rows: Mapping[bytes, Sequence[Row]],
         objects: ObjectReader,
         rules: IgnoreState,
         texts: Mapping[bytes, tuple[Text, Text]],
@@ -160,8 +161,9 @@ class WorkspaceScan:
         self._rules = rules
         self._fresh = texts
         self._tree_rules: TreeRules | None = None
+        self._made = rows
         self._rows: dict[bytes, dict[bytes, Row] | None] = {}
-        self._listings = listings
+        self._listings: dict[bytes, Sequence[Entry]] = {}
         # The records of the last scan, whose details are among this one's.
         self._known = known
         self.snapshot = snapshot
@@ -185,10 +187,7 @@ class WorkspaceScan:
         rows = self._rows_of(path)
         if rows is None:
             return self._objects.directory(TreeId(tree=record[TREE], modes=record[MODES]))
-        records = self.snapshot.records
-        return [
-            entry_of(row, records.get(join(path, row[NAME]))) for row in rows.values() if row[STATE] <= RACY
-        ]
+        return _entries(path, rows.values(), self.snapshot.records)
 
     def left_out(self, path: bytes) -> Sequence[bytes]:
         """Return the names in a captured directory that were not captured: ignored, gaps, ``.git``."""
@@ -245,12 +244,41 @@ class WorkspaceScan:
         """Return what a directory held when it had an identity; None unless the last scan says so."""
         known = self._known
         record = known.get(path)
-        if record is None or record[TREE] != tree.tree or record[MODES] != tree.modes:
+        if record is None or not _is(record, tree):
             return None
         rows = self.snapshot.details.rows(record)
         if rows is None:
             return None
-        return [entry_of(row, known.get(join(path, row[NAME]))) for row in rows if row[STATE] <= RACY]
+        return _entries(path, rows, known)
+
+    def differing(self, path: bytes, before: TreeId, now: TreeId) -> Listings | None:
+        """Return what a directory held when it had an identity, and holds now, without what is in both alike.
+
+        None unless the last scan says what it held, and it is now what it was captured as.
+        """
+        known, record = self._known.get(path), self.snapshot.records.get(path)
+        if known is None or record is None or not (_is(known, before) and _is(record, now)):
+            return None
+        old, new = self.snapshot.details.rows(known), self._rows_of(path)
+        if old is None or new is None:
+            return None
+        gone = {row[NAME]: row for row in old}
+        came = []
+        for name, row in new.items():
+            if gone.get(name) != row or (
+                row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY and self._is_other(join(path, name))
+            ):
+                came.append(row)
+            else:
+                del gone[name]
+        return _entries(path, gone.values(), self._known), _entries(path, came, self.snapshot.records)
+
+    def _is_other(self, path: bytes) -> bool:
+        """Tell whether a directory has another identity than when it was last scanned."""
+        known, record = self._known.get(path), self.snapshot.records.get(path)
+        if known is None or record is None:
+            return known is not record
+        return known[TREE] != record[TREE] or known[MODES] != record[MODES]
 
     def keep(self) -> None:
         """Write the scan cache; called only after what was scanned is durable and acknowledged."""
@@ -283,7 +311,7 @@ class WorkspaceScan:
 
     def _rows_of(self, path: bytes) -> dict[bytes, Row] | None:
         if path not in self._rows:
-            rows = self.snapshot.details.rows(self.snapshot.records[path])
+            rows = self._made.get(path) or self.snapshot.details.rows(self.snapshot.records[path])
             self._rows[path] = None if rows is None else {row[NAME]: row for row in rows}
         return self._rows[path]
 
@@ -298,6 +326,16 @@ class WorkspaceScan:
             return texts.of(path)
         except DetailsLost:
             return UNREADABLE, UNREADABLE
+
+
+def _is(record: Record, tree: TreeId) -> bool:
+    """Tell whether a directory had an identity when a record of it was made."""
+    return record[TREE] == tree.tree and record[MODES] == tree.modes
+
+
+def _entries(path: bytes, rows: Iterable[Row], records: Mapping[bytes, Record]) -> list[Entry]:
+    """Return the captured entries of a directory."""
+    return [entry_of(row, records.get(join(path, row[NAME]))) for row in rows if row[STATE] <= RACY]
 
 
 def _ignored_in(path: bytes, rows: Iterable[Row]) -> list[bytes]:
@@ -476,7 +514,7 @@ class WorkspaceScanner:
             folder=self._folder,
             snapshot=snapshot,
             known=snapshot.records,
-            listings={},
+            rows={},
             objects=self._objects,
             rules=rules,
             texts={},
@@ -524,7 +562,7 @@ class WorkspaceScanner:
             folder=self._folder,
             snapshot=CachedTree(conditions, records=records, details=known.details, source=known.source),
             known=known.records,
-            listings=scan_pass.listings,
+            rows=scan_pass.rows,
             objects=self._objects,
             rules=rules,
             texts=examiner.texts,
@@ -586,7 +624,7 @@ class ScanPass:
             late=bounds.is_late,
         )
         self.records: dict[bytes, Record] = {}
-        self.listings: dict[bytes, Sequence[Entry]] = {}
+        self.rows: Mapping[bytes, Sequence[Row]] = {}
         self.changed: bool = True
 
     def run(self, root: int, *, sleep: Callable[[float], None]) -> None:
@@ -610,7 +648,7 @@ class ScanPass:
         self.records = builder.run()
         if watch is not None:
             watch.end(self.records)
-        self.listings = builder.listings
+        self.rows = builder.rows
         self.changed = builder.changed or self._walk.renewed * _A_PART > len(self.records)
 
 

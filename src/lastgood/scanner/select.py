@@ -628,9 +628,11 @@ class Examiner:
             if before is not None and before[1:6] == stat:
                 node.rows.append(before)
                 continue
-            row = self._row(
-                node, name, stat, selector=selector, old=old.get(name), descriptor=listing.descriptor
-            )
+            where = listing.descriptor
+            if before is not None and not isinstance(stat, int) and _is_same_form(before, stat):
+                row = self._file(node, name, stat, verdict=_PLAIN, old=before, descriptor=where)
+            else:
+                row = self._row(node, name, stat, selector=selector, old=old.get(name), descriptor=where)
             if row is not None:
                 node.rows.append(row)
         for lost in listing.lost:
@@ -644,7 +646,7 @@ class Examiner:
         return node
 
     def _settled(self, record: Record | None, old: Mapping[bytes, Row]) -> Mapping[bytes, Row]:
-        """Return the rows that need no verdict where the rules are those of the last scan.
+        """Return the rows that need no verdict, changed or not, where the rules are those of the last scan.
 
         Where none is ignored, and none was forced, no captured one is captured for a reason of its own: what
         the index and the previous tree hold has no say.
@@ -759,6 +761,11 @@ class Examiner:
         if reading.stat is None:
             return None
         return UNREADABLE_TEXT if reading.content is None else reading.content
+
+
+def _is_same_form(before: Row, stat: Evidence) -> bool:
+    """Tell whether what was a file, or a link, is one still."""
+    return before[MODE] & FORMAT_MASK == stat[0] & FORMAT_MASK
 
 
 def _same_ignore_files(found: Mapping[bytes, Evidence | int], old: Mapping[bytes, Row]) -> bool:

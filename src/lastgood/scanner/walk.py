@@ -325,14 +325,14 @@ def _with_names(record: Record, listing: Listing) -> Record:
 
 # --- Puts the result together from the bottom up: tree objects, and the records for the next scan ---
 
-# So many of the directories made anew are remembered as they are listed: whoever compares asks for those.
-_LISTINGS = 32
+# The rows of so many directories made anew are remembered: whoever compares asks for those.
+_REMEMBERED = 32
 
 
 class Builder:
     """Makes the records of a walk's directories. ``changed`` tells that one of them is not the old one.
 
-    ``listings`` are the entries captured in some of those that were made anew.
+    ``rows`` are those of some that were made anew.
     """
 
     def __init__(
@@ -343,7 +343,7 @@ class Builder:
         self._details = details
         self._writer = writer
         self.records: dict[bytes, Record] = walk.kept
-        self.listings: dict[bytes, Sequence[Entry]] = {}
+        self.rows: dict[bytes, Sequence[Row]] = {}
         self.changed: bool = False
 
     def run(self) -> dict[bytes, Record]:
@@ -388,22 +388,12 @@ class Builder:
         *,
         node: Node | None = None,
     ) -> Record:
-        counts, kept = DirectoryCounts(), []
-        for row in rows:
-            settled, below = row, None
-            if row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY:
-                inside = join(path, row[NAME])
-                below = self.records.get(inside)
-                settled = self._settled(row, inside, below)
-            counts.take(settled, below)
-            if settled[STATE] != VANISHED:
-                kept.append(settled)
+        counts, kept, identity = self._counted(path, rows)
         flags = head[3] | (DOUBTFUL if counts.passing else 0)
-        if head[1] == BURIED and not counts.entries and not counts.gaps:
+        if head[1] == BURIED and not counts.captured and not counts.gaps:
             flags |= BARE
-        elif len(self.listings) < _LISTINGS:
-            self.listings[path] = counts.entries
-        identity = self._writer.directory(counts.entries)
+        elif len(self.rows) < _REMEMBERED:
+            self.rows[path] = kept
         start, length = self._details.add(pack(kept))
         if node is not None:
             private, entered = tuple(node.private), tuple(sorted(node.below))
@@ -430,6 +420,29 @@ class Builder:
             length,
         )
 
+    def _counted(self, path: bytes, rows: list[Row]) -> tuple[DirectoryCounts, list[Row], TreeId]:
+        """Return what a directory's rows add up to, those that stay, and the identity of what it holds."""
+        counts = DirectoryCounts()
+        if all(row[STATE] == CAPTURED and row[MODE] & FORMAT_MASK == FORMAT_FILE for row in rows):
+            counts.captured = counts.files = len(rows)
+            counts.bytes = sum([row[SIZE] for row in rows])
+            plain = [(row[NAME], row[MODE] & PERMISSIONS, row[OID]) for row in rows]
+            return counts, rows, self._writer.files(plain)
+        kept: list[Row] = []
+        entries: list[Entry] = []
+        for row in rows:
+            settled, below = row, None
+            if row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY:
+                inside = join(path, row[NAME])
+                below = self.records.get(inside)
+                settled = self._settled(row, inside, below)
+            counts.take(settled, below)
+            if settled[STATE] <= RACY:
+                entries.append(entry_of(settled, below))
+            if settled[STATE] != VANISHED:
+                kept.append(settled)
+        return counts, kept, self._writer.directory(entries)
+
     def _settled(self, row: Row, path: bytes, record: Record | None) -> Row:
         """Return the row of a directory with what has become of it, if it was to be entered."""
         if row[STATE] not in {CAPTURED, IGNORED, BUDGET}:
@@ -446,10 +459,10 @@ class Builder:
 class DirectoryCounts:
     """Adds up the rows of one directory."""
 
-    __slots__ = ("bytes", "entries", "files", "gaps", "ignored", "passing")
+    __slots__ = ("bytes", "captured", "files", "gaps", "ignored", "passing")
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.captured: int = 0
         self.gaps: list[tuple[bytes, int, int]] = []
         self.files: int = 0
         self.bytes: int = 0
@@ -458,12 +471,7 @@ class DirectoryCounts:
 
     def take(self, row: Row, below: Record | None) -> None:
         """Count one row; ``below`` is the record of the directory that it names."""
-        state, mode = row[STATE], row[MODE]
-        if state == CAPTURED and mode & FORMAT_MASK == FORMAT_FILE:  # nearly all of them
-            self.entries.append(Entry(name=row[NAME], kind=FILE, mode=mode & PERMISSIONS, oid=row[OID]))
-            self.files += 1
-            self.bytes += row[SIZE]
-            return
+        state = row[STATE]
         if state in PASSING:
             self.passing = True
         if state <= RACY:
@@ -474,16 +482,16 @@ class DirectoryCounts:
             self.gaps.append((row[NAME], state, row[SIZE] if state == TOO_LARGE else -1))
 
     def _capture(self, row: Row, below: Record | None) -> None:
-        entry = entry_of(row, below)
-        self.entries.append(entry)
-        if entry.kind == DIRECTORY:
+        self.captured += 1
+        form = row[MODE] & FORMAT_MASK
+        if form == FORMAT_DIRECTORY:
             assert below is not None
             self.files += below[FILES]
             self.bytes += below[BYTES]
             self.ignored += below[LEFT]
             return
         self.files += 1
-        if row[MODE] & FORMAT_MASK == FORMAT_FILE:
+        if form == FORMAT_FILE:
             self.bytes += row[SIZE]
 
 

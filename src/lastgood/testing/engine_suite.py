@@ -194,12 +194,22 @@ class EngineSuite:
         assert list(engine.directory(empty)) == []
         assert [entry.name for entry in engine.directory(tree)] == [b"empty"]
 
+    def test_files_alone_make_the_directory_that_their_entries_make(self) -> None:
+        writer = self.make_engine().writer()
+        blob = writer.blob(b"hello")
+        for modes in ((0o644, 0o755, 0o644), (0o644, 0o600, 0o4755), ()):
+            rows = [(b"a%d" % place, mode, blob) for place, mode in enumerate(modes)]
+            entries = [file_entry(name, oid, mode) for name, mode, oid in rows]
+            assert writer.files(rows) == writer.directory(entries)
+
     def test_a_name_that_no_directory_can_hold_is_refused(self) -> None:
         writer = self.make_engine().writer()
         blob = writer.blob(b"hello")
         for name in (b"", b".", b"..", b"a/b", b"a\0b"):
             entries = [file_entry(name, blob)]
             assert_refused(partial(writer.directory, entries), LastgoodError)
+            assert_refused(partial(writer.files, [(name, 0o644, blob)]), LastgoodError)
+        assert_refused(lambda: writer.files([(b"a", 0o644, blob)] * 2), LastgoodError)
         twice = [file_entry(b"a", blob), directory_entry(b"a", writer.directory([]))]
         assert_refused(lambda: writer.directory(twice), LastgoodError)
 

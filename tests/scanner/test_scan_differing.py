@@ -1,0 +1,95 @@
+"""What changed between two scans, told by what the last one remembers, is what reading both trees tells."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lastgood.model.tree import compare, counts, tally
+from lastgood.trees import Files, ScannedFiles
+from tools.desk import Desk
+from tools.values import not_none
+
+
+def _lay(desk: Desk) -> None:
+    for folder in ("a", "a/deep", "b", "plain"):
+        for name in ("one", "two", "three"):
+            desk.write(f"{folder}/{name}", f"{folder} {name}")
+    os.chmod(desk.root / "b" / "two", 0o600)
+    os.symlink("one", desk.root / "b" / "link")
+    (desk.root / "empty").mkdir()
+
+
+def _edit(root: Path) -> None:
+    (root / "plain" / "two").write_text("other")
+
+
+def _add(root: Path) -> None:
+    (root / "a" / "deep" / "four").write_text("new")
+    (root / "new" / "below").mkdir(parents=True)
+    (root / "new" / "below" / "file").write_text("new")
+
+
+def _delete(root: Path) -> None:
+    (root / "plain" / "one").unlink()
+    shutil.rmtree(root / "a" / "deep")
+
+
+def _chmod(root: Path) -> None:
+    os.chmod(root / "plain" / "three", 0o640)
+    os.chmod(root / "a" / "deep", 0o700)
+
+
+def _change_kinds(root: Path) -> None:
+    (root / "plain" / "one").unlink()
+    (root / "plain" / "one").mkdir()
+    (root / "b" / "link").unlink()
+    (root / "b" / "link").write_text("a file")
+    shutil.rmtree(root / "a" / "deep")
+    (root / "a" / "deep").write_text("a file")
+
+
+def _rename(root: Path) -> None:
+    os.rename(root / "b", root / "c")
+    os.rename(root / "a" / "one", root / "a" / "other")
+
+
+def _touch(root: Path) -> None:
+    os.utime(root / "plain" / "two")
+    (root / "b" / "one").write_text("b one")
+
+
+def _ignore(root: Path) -> None:
+    (root / "a" / ".gitignore").write_text("two\n")
+    (root / "plain" / "two").write_text("other")
+
+
+@pytest.mark.parametrize("change", [_edit, _add, _delete, _chmod, _change_kinds, _rename, _touch, _ignore])
+def test_what_differs_is_what_reading_both_trees_tells(desk: Desk, change: Callable[[Path], None]) -> None:
+    _lay(desk)
+    desk.save()
+    before = not_none(desk.previous)
+    change(desk.root)
+    scan = desk.scan()
+    trees = (Files(before, desk.engine), Files(scan.result.tree, desk.engine))
+    expected = list(compare(*trees))
+    found = list(compare(trees[0], ScannedFiles(scan), differing=scan.differing))
+    assert found == expected
+    assert tally(trees[0], ScannedFiles(scan), differing=scan.differing) == counts(expected)
+
+
+def test_what_the_last_scan_did_not_find_has_to_be_read(desk: Desk) -> None:
+    _lay(desk)
+    desk.save()
+    older = not_none(desk.previous)
+    _edit(desk.root)
+    desk.save()
+    _delete(desk.root)
+    scan = desk.scan()
+    assert scan.differing(b"", older, scan.result.tree) is None
+    assert scan.differing(b"", not_none(desk.previous), older) is None
+    assert scan.differing(b"", not_none(desk.previous), scan.result.tree) is not None
