@@ -126,6 +126,19 @@ def test_histories_of_any_turns_leave_just_what_the_person_did(work: Work) -> No
     assert work.text("both") == "".join(kept)
 
 
+def test_a_file_that_the_agent_made_a_folder_comes_back_and_goes_again(work: Work) -> None:
+    (work.project / "theirs").unlink()
+    work.agent(theirs__inside="two\n")
+
+    report = work.workspace.restore(only_agent=True)
+
+    assert report.complete
+    assert work.text("theirs") == "one\n"
+    assert len({one.path for one in report.outcomes}) == len(report.outcomes)
+    work.workspace.undo()
+    assert work.text("theirs/inside") == "two\n"
+
+
 def test_what_both_changed_in_one_place_is_a_conflict(work: Work) -> None:
     work.agent(theirs="two\n")
     work.person(theirs="mine\n")

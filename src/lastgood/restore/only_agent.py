@@ -259,7 +259,8 @@ def _emptied(snapshot: WorkspaceSnapshot, steps: Sequence[Step], target: Files) 
     """Return the steps that take away folders which the agent made and of which nothing is left."""
     going = {one.path for one in steps if one.action == "delete"}
     kept = {above for one in steps if one.want is not None for above in ancestors(one.path)}
-    kept |= {one.path for one in steps if one.action in UNTOUCHED}
+    # Nor does one go by itself that stays, or in whose place a file comes back.
+    kept |= {one.path for one in steps if one.action in UNTOUCHED or one.want is not None}
     found: list[Step] = []
     for path in sorted({above for one in going for above in ancestors(one)}, key=len, reverse=True):
         there = target.entry(path)
