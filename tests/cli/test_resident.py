@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import socket
@@ -14,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -22,68 +21,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lastgood
-from tools.command import COMMAND, PATIENCE, SOURCE, Command, Done
+from tools.command import COMMAND, PATIENCE, Command, Done
 from tools.operations import STEPS, Step, take
-from tools.watcher import Watcher
+from tools.watcher import Watcher, alone, answering, asked, called, timeless
 
 TORTURE = bool(os.environ.get("LASTGOOD_TORTURE"))
-_IMPORT = re.compile(r"import time:.*\n")
-_LOADED = "lastgood.cli.main"
-
-
-class Call(Done):
-    """What came of a run, and whether the resident carried it out."""
-
-    def __init__(self, code: int, out: bytes, err: bytes) -> None:
-        super().__init__(code, out, err)
-        self.served = _LOADED not in self.err
-        self.err = _IMPORT.sub("", self.err)
-
-    @property
-    def said(self) -> tuple[int, str, str]:
-        """All that a user sees, but how long ago something was and how long it took."""
-        return self.code, _timeless(self.out), _timeless(self.err)
-
-
-def _timeless(text: str) -> str:
-    text = re.sub(r"\d+ seconds? ago|just now|\d+(\.\d+)? ms", "T", text)
-    text = re.sub(
-        r'"(heartbeat_at|store_bytes|session_seconds|caches|catalogue|store_parts)":[^,}]*', "", text
-    )
-    return re.sub(r"\(\d.* [KM]iB\)", "SIZE", text)
-
-
-def called(command: Command, *words: str, cwd: Path | None = None, **env: str) -> Call:
-    done = subprocess.run(
-        [sys.executable, "-Ximporttime", COMMAND, *words],
-        cwd=cwd or command.project,
-        env=command.environment | env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    return Call(done.returncode, done.stdout, done.stderr)
-
-
-def alone(command: Command, *words: str, cwd: Path | None = None, **env: str) -> Call:
-    """Run the command in its own process."""
-    done = called(command, *words, cwd=cwd, **env, LASTGOOD_TRACE="1")
-    assert not done.served
-    return done
-
-
-@contextmanager
-def answering(command: Command, *, rest: str = "1h", settings: tuple[str, ...] = ()) -> Iterator[Watcher]:
-    """Have a resident that answers; none is left behind, whether it came to answer or not."""
-    started = Watcher(command, rest=rest, settings=settings)
-    try:
-        started.greets()
-        yield started
-    finally:
-        if started.process.poll() is None:
-            started.process.send_signal(signal.SIGCONT)
-            started.end(signal.SIGKILL)
 
 
 @pytest.fixture
@@ -245,7 +187,7 @@ def test_a_terminal_shows_the_same(kept: Command, resident: Watcher) -> None:
     served = kept.terminal("status").out
     kept.environment["LASTGOOD_TRACE"] = "1"
     assert "\x1b[" in served
-    assert _timeless(served) == _timeless(kept.terminal("status").out)
+    assert timeless(served) == timeless(kept.terminal("status").out)
 
 
 def test_output_that_nobody_takes_is_told_as_ever(kept: Command, resident: Watcher) -> None:
@@ -325,8 +267,8 @@ def test_what_others_do_beside_it_waits_for_nothing_and_is_seen(
     began = time.monotonic()
     alone(kept, *(word.format(kept.project) for word in words))
     assert time.monotonic() - began < 25, "it waited until a lock was given up"
-    for asked in (("status", "--json"), ("save", "--json"), ("status", "--json")):
-        assert called(kept, *asked).said == alone(kept, *asked).said
+    for next_words in (("status", "--json"), ("save", "--json"), ("status", "--json")):
+        assert called(kept, *next_words).said == alone(kept, *next_words).said
 
 
 def test_a_catalogue_that_was_replaced_is_not_asked(kept: Command, resident: Watcher) -> None:
@@ -402,20 +344,6 @@ def test_whatever_is_done_to_files_it_saves_what_is_there(tmp_path: Path, steps:
             take(step, number, root=root, outside=outside, save=save)
         save()
         save()
-
-
-def asked(command: Command, *words: str) -> bytes:
-    """Return what the resident has the command print, asked from a process that forks for it."""
-    ask = "from lastgood.cli import client; client._GREETING_SECONDS = 60; client.run()"
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", ask, *words],
-        cwd=command.project,
-        env=command.environment | {"PYTHONPATH": SOURCE},
-        capture_output=True,
-        check=True,
-    )
-    assert _LOADED.encode() not in done.stderr
-    return done.stdout
 
 
 def _saving(command: Command, number: int) -> subprocess.Popen[str]:

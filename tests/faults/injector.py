@@ -33,6 +33,7 @@ _HIT_AT = _NUMBERS.size + _ROOTS * _ROOT_SIZE
 _TRACE_AT = _HIT_AT + _HIT_SIZE
 _MAP_SIZE = _TRACE_AT + _TRACE_SIZE
 _MODE_AT = 3 * 8
+_CALLS_AT = 8
 _REACHED_AT = 5 * 8
 
 
@@ -107,6 +108,11 @@ class Injector:
         self._map_path.write_bytes(bytes(_MAP_SIZE))
         with self._map_path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), _MAP_SIZE)
+        # By these any other process follows the plan as well, which is armed by `arm`.
+        self.variables = {
+            "LD_PRELOAD": str(build_shim(cache)),
+            "LASTGOOD_FAULT_MAP": str(self._map_path),
+        }
         self._process = subprocess.Popen(
             [sys.executable, str(HERE / "zygote.py")],
             stdin=subprocess.PIPE,
@@ -115,10 +121,9 @@ class Injector:
                 "PATH": os.environ["PATH"],
                 "PYTHONPATH": str(SOURCES),
                 "PYTHONDONTWRITEBYTECODE": "1",
-                "LD_PRELOAD": str(build_shim(cache)),
-                "LASTGOOD_FAULT_MAP": str(self._map_path),
                 "HOME": str(scratch),
                 "LC_ALL": "C.UTF-8",
+                **self.variables,
             },
         )
 
@@ -151,7 +156,7 @@ class Injector:
         traced: bool = False,
     ) -> None:
         """Begin a verb; to be followed by `finish`."""
-        self._arm(roots, blow, traced=traced)
+        self.arm(roots, blow, traced=traced)
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"verb": verb, **parameters}).encode() + b"\n")
         self._process.stdin.flush()
@@ -189,8 +194,31 @@ class Injector:
         _armed, calls, _at, _mode, _error, reached, _tracing, traced = _NUMBERS.unpack_from(self._map)
         hit = bytes(self._map[_HIT_AT:_TRACE_AT]).partition(b"\0")[0].decode(errors="replace")
         trace = bytes(self._map[_TRACE_AT : _TRACE_AT + min(traced, _TRACE_SIZE)]).decode(errors="replace")
-        self._map[0:8] = bytes(8)
+        self.disarm()
         return Trial(answer["status"], tuple(answer["lines"]), calls, bool(reached), hit, trace)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the call that is to be hit was."""
+        return bool(self._number(_REACHED_AT))
+
+    @property
+    def calls(self) -> int:
+        """How many calls were made since the plan was armed."""
+        return self._number(_CALLS_AT)
+
+    def disarm(self) -> None:
+        """Count and hit nothing more."""
+        self._map[0:8] = bytes(8)
+
+    def arm(self, roots: Sequence[Path], blow: Blow, *, traced: bool = False) -> None:
+        """Count calls below some folders from now on, and hit one of them."""
+        assert len(roots) <= _ROOTS
+        names = b"".join(os.fsencode(root.resolve()).ljust(_ROOT_SIZE, b"\0") for root in roots)
+        self._map[_NUMBERS.size : _HIT_AT] = names.ljust(_ROOTS * _ROOT_SIZE, b"\0")
+        self._map[_HIT_AT:_TRACE_AT] = bytes(_HIT_SIZE)
+        numbers = (1, 0, blow.at, int(blow.mode), blow.error, 0, int(traced), 0)
+        self._map[0 : _NUMBERS.size] = _NUMBERS.pack(*numbers)
 
     def close(self) -> None:
         """End the process."""
@@ -202,11 +230,3 @@ class Injector:
 
     def _number(self, offset: int) -> int:
         return int.from_bytes(self._map[offset : offset + 8], "little")
-
-    def _arm(self, roots: Sequence[Path], blow: Blow, *, traced: bool) -> None:
-        assert len(roots) <= _ROOTS
-        names = b"".join(os.fsencode(root.resolve()).ljust(_ROOT_SIZE, b"\0") for root in roots)
-        self._map[_NUMBERS.size : _HIT_AT] = names.ljust(_ROOTS * _ROOT_SIZE, b"\0")
-        self._map[_HIT_AT:_TRACE_AT] = bytes(_HIT_SIZE)
-        numbers = (1, 0, blow.at, int(blow.mode), blow.error, 0, int(traced), 0)
-        self._map[0 : _NUMBERS.size] = _NUMBERS.pack(*numbers)

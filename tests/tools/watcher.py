@@ -1,16 +1,23 @@
-"""`lastgood watch` as a real process, beside the test."""
+"""`lastgood watch` as a real process beside the test, and commands that it carries out, or does not."""
 
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from tools.command import COMMAND, PATIENCE, Command
+from tools.command import COMMAND, PATIENCE, SOURCE, Command, Done
 from tools.living import eventually
+
+_IMPORT = re.compile(r"import time:.*\n")
+_LOADED = "lastgood.cli.main"
 
 
 class Watcher:
@@ -66,3 +73,74 @@ class Watcher:
         self.process.send_signal(number)
         out, err = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, out, err
+
+
+class Call(Done):
+    """What came of a run, and whether the resident carried it out."""
+
+    def __init__(self, code: int, out: bytes, err: bytes) -> None:
+        super().__init__(code, out, err)
+        self.served = _LOADED not in self.err
+        self.err = _IMPORT.sub("", self.err)
+
+    @property
+    def said(self) -> tuple[int, str, str]:
+        """All that a user sees, but how long ago something was and how long it took."""
+        return self.code, timeless(self.out), timeless(self.err)
+
+
+def timeless(text: str) -> str:
+    text = re.sub(r"\d+ seconds? ago|just now|\d+(\.\d+)? ms", "T", text)
+    text = re.sub(
+        r'"(heartbeat_at|store_bytes|session_seconds|caches|catalogue|store_parts)":[^,}]*', "", text
+    )
+    return re.sub(r"\(\d.* [KM]iB\)", "SIZE", text)
+
+
+def called(command: Command, *words: str, cwd: Path | None = None, **env: str) -> Call:
+    done = subprocess.run(
+        [sys.executable, "-Ximporttime", COMMAND, *words],
+        cwd=cwd or command.project,
+        env=command.environment | env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    return Call(done.returncode, done.stdout, done.stderr)
+
+
+def alone(command: Command, *words: str, cwd: Path | None = None, **env: str) -> Call:
+    """Run the command in its own process."""
+    done = called(command, *words, cwd=cwd, **env, LASTGOOD_TRACE="1")
+    assert not done.served
+    return done
+
+
+@contextmanager
+def answering(
+    command: Command, *, rest: str = "1h", ahead: tuple[str, ...] = (), settings: tuple[str, ...] = ()
+) -> Iterator[Watcher]:
+    """Have a resident that answers; none is left behind, whether it came to answer or not."""
+    started = Watcher(command, rest=rest, ahead=ahead, settings=settings)
+    try:
+        started.greets()
+        yield started
+    finally:
+        if started.process.poll() is None:
+            started.process.send_signal(signal.SIGCONT)
+            started.end(signal.SIGKILL)
+
+
+def asked(command: Command, *words: str) -> bytes:
+    """Return what the resident has the command print, asked from a process that forks for it."""
+    ask = "from lastgood.cli import client; client._GREETING_SECONDS = 60; client.run()"
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", ask, *words],
+        cwd=command.project,
+        env=command.environment | {"PYTHONPATH": SOURCE},
+        capture_output=True,
+        check=True,
+    )
+    assert _LOADED.encode() not in done.stderr
+    return done.stdout

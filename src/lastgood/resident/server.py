@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import struct
+import time
 
 from lastgood.files import PRIVATE_FILE
 from lastgood.resident import (
@@ -147,8 +148,11 @@ class Listener:
         if (user, group) != (os.geteuid(), os.getegid()) or not _sees_the_same(pid):
             return None
         client.sendall(self._greeting())
-        length = int.from_bytes(received(client, LENGTH_BYTES), "big")
-        return None if length > LARGEST else _request(received(client, length), pid=pid)
+        said = _InTime(client, seconds=_PATIENCE)
+        length = int.from_bytes(received(said, LENGTH_BYTES), "big")
+        content = None if length > LARGEST else received(said, length)
+        client.settimeout(_PATIENCE)
+        return None if content is None else _request(content, pid=pid)
 
     def _answered(self, client: socket.socket, request: Request) -> bytes:
         try:
@@ -173,6 +177,22 @@ class Listener:
         if client is not None and _is_over(client):
             self._client = None
             raise KeyboardInterrupt
+
+
+class _InTime:
+    """The end of a connection from which all has to come within some time: not each byte, as by itself."""
+
+    def __init__(self, connection: socket.socket, *, seconds: float) -> None:
+        self._connection = connection
+        self._ends = time.monotonic() + seconds
+
+    def recv(self, size: int, /) -> bytes:
+        """Return at most so many bytes, none at the end; TimeoutError when the time is over."""
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        return self._connection.recv(size)
 
 
 def _is_over(client: socket.socket) -> bool:
