@@ -45,6 +45,22 @@ def test_help_that_goes_elsewhere_keeps_within_80_columns_or_those_that_are_said
         assert [line for line in lines if width(line) > columns and " " in line.strip()] == []
 
 
+def test_where_there_is_no_checkpoint_the_ways_to_one_are_proposed(lastgood: Command) -> None:
+    assert "checkpoints  none yet; make the first: lastgood save" in lastgood("status").out
+    with Terminal(
+        [sys.executable, COMMAND],
+        cwd=lastgood.project,
+        environment=lastgood.environment | {"TERM": "xterm-256color", "NO_COLOR": "1"},
+        columns=80,
+    ) as terminal:
+        assert terminal.end() == 0
+        shown = "\n".join(terminal.everything)
+    assert "you are at" not in shown
+    for words in ('save "before the agent"', "run -- COMMAND", "install HOST"):
+        assert f" {words} " in shown
+    assert max(map(width, terminal.everything)) <= 80
+
+
 def test_the_question_of_a_restore_fits_on_the_screen(kept: Command) -> None:
     """T1: what a person changed is at the top of it."""
     for number in range(30):

@@ -199,6 +199,7 @@ def test_rewind_without_a_number_begins_where_it_would_go(three: Command) -> Non
         assert any(line.startswith("> ") and "the second" in line for line in terminal.shown)
         terminal.type(ENTER)
         terminal.until("Go ahead?")
+        assert any("Back by 1 saved state:" in line for line in terminal.everything)
         terminal.type("y\n")
         assert terminal.end() == 0
     assert text_of(three) == "2\n"
@@ -382,6 +383,7 @@ def test_what_tab_does_is_told(files: Command, columns: int, told: str) -> None:
 def test_a_run_is_one_row_there_too(three: Command) -> None:
     """S21: what it saved besides is found by its name."""
     three("run", "--", "sh", "-c", "echo run > a.txt")
+    (three.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
     with shown(three, "restore") as terminal:
         terminal.until("1 of 5")
         (line,) = [line for line in terminal.shown if line.startswith("> ")]

@@ -77,10 +77,16 @@ class Watching:
         if not self._is_by_hand:
             return HealthNote(
                 code="on-demand",
-                message="for hooks and commands, and a checkpoint at each auto.interval",
+                message=f"in the background, while there is work{self._interval()}",
                 hint=f"one whenever the files come to rest: {_BY_HAND}",
             )
         return None
+
+    def _interval(self) -> str:
+        from lastgood.quantities import span  # lazily: a save tells of nothing
+
+        auto = self._context.settings.auto
+        return f"; a checkpoint each {span(auto.interval)} of changes" if auto.wants("interval") else ""
 
     def _absence(self) -> HealthNote:
         if sys.platform != "linux":

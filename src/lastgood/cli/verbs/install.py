@@ -59,7 +59,7 @@ def install_verb(call: Call, console: Console) -> int:
     _write(edits, call)
     if console.answer("install", {"host": host.NAME, "file": placed.file, "changed": changed}):
         return 0
-    console.sentence(f"{'entered into' if changed else 'is in'} {printable(placed.file)}")
+    console.sentence(f"{'hooks entered into' if changed else 'the hooks are in'} {printable(placed.file)}")
     _tell_twice(call, console, host=host)
     if not call.has("check"):
         settings = {} if placed.own else read(edits[0].content, what=printable(placed.file))
@@ -238,7 +238,9 @@ def _tell(call: Call, console: Console, *, host: Host, settings: Mapping[str, ob
     doubt = host.doubt(settings)
     if doubt is not None:
         console.warn(f"But {doubt}: take it out.", style="red")
-    console.note(f"To see them: {call.command('list')}; to go back by turns: {call.command('rewind')}")
+    list, back = call.command("list"), call.command("rewind")
+    console.note(f"To see the checkpoints: {list}; to go back by turns: {back}")
+    console.note(f"To take the hooks out: {call.command(_words('uninstall', call, host))}")
 
 
 def _tell_twice(call: Call, console: Console, *, host: Host) -> None:

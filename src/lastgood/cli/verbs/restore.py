@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 
 _OFFERED = 15
+# So many steps of a rewind are tried to find the one that leads to what was picked.
+_STEPS = 20
 # So many of what was made since a restore are named before it is taken back.
 _SHOWN = 5
 _INDENT = 5
@@ -168,10 +170,23 @@ def rewind_verb(call: Call, console: Console) -> int:
         target = None if extent is None else extent.target
         if picks:  # where nothing before differs, there is still what to pick from
             target = _picked(call, console, workspace, at=at if target is None else target.id)
-        above = [] if picks or extent is None else _extent_lines(extent, call, workspace=workspace)
+            extent = None if target is None else _extent_to(target, workspace)
+        above = [] if extent is None else _extent_lines(extent, call, workspace=workspace)
         for line in above:
             console.note(line)
         return restore(target, call, console, workspace=workspace, above=above)
+
+
+def _extent_to(target: Checkpoint, workspace: Restores) -> RewindExtent | None:
+    """Return the rewind that leads to a checkpoint, None if none of the first few does."""
+    for steps in range(1, _STEPS + 1):
+        try:
+            extent = workspace.preview_rewind(steps)
+        except NotFound:
+            return None
+        if extent.target.id == target.id:
+            return extent
+    return None
 
 
 def _extent_lines(extent: RewindExtent, call: Call, *, workspace: Restores) -> list[str]:

@@ -96,7 +96,11 @@ def _tell_next(report: StatusReport, call: Call, console: Console, *, worked: st
             ("list", "see the checkpoints"),
         ]
     elif report.at is None:
-        rows.append(('save "before the agent"', "make the first checkpoint"))
+        rows += [
+            ('save "before the agent"', "make the first checkpoint"),
+            ("run -- COMMAND", "let an agent work, with a way back"),
+            ("install HOST", "have Claude Code, Codex … save by themselves"),
+        ]
     else:
         if report.drift is None or any((report.drift.added, report.drift.modified, report.drift.deleted)):
             rows.append(("diff", "see what changed since"))
@@ -129,7 +133,9 @@ def _facts(
         facts.append(("state", console.styled(report.state, STATES[report.state])))
     facts += _watched(report, call)
     facts += _sessions(report, call)
-    facts += [("checkpoints", _checkpoints(report, call)), ("you are at", _told(at, call, console))]
+    facts.append(("checkpoints", _checkpoints(report, call)))
+    if report.checkpoints or at is not None:
+        facts.append(("you are at", _told(at, call, console)))
     if report.at is not None:
         facts += _drift(report, call, console)
         facts += _gaps(report, call)
@@ -223,6 +229,8 @@ def _told(checkpoint: Checkpoint | None, call: Call, console: Console) -> str:
 
 def _checkpoints(report: StatusReport, call: Call) -> str:
     """Return how many checkpoints there are as `list` shows them, and what it leaves out."""
+    if not report.checkpoints:
+        return f"none yet; make the first: {call.command('save')}"
     listed = f"{report.checkpoints - report.guards:,}"
     if not report.guards:
         return listed
