@@ -81,10 +81,12 @@ class FilePatch(Value):
     damaged: bool = False
 
 
-def file_patch(before: Side | None, after: Side | None) -> FilePatch:
+def file_patch(before: Side | None, after: Side | None, *, redacted: bool = False) -> FilePatch:
     """Return the patch from one side to the other; None means that the path is not there.
 
-    A change of kind (file to link) is a deletion followed by an addition, as git writes it.
+    A change of kind (file to link) is a deletion followed by an addition, as git writes it. One that is
+    ``redacted`` shows no known secret, also where the change lies within one of several lines; its places
+    and counts are those of the true contents.
     """
     if before is None and after is None:
         return FilePatch(patch=b"")  # an empty directory: git has none
@@ -98,20 +100,31 @@ def file_patch(before: Side | None, after: Side | None) -> FilePatch:
     if is_binary(old) or is_binary(new):
         return FilePatch(patch=_omission_line(before, after, why=b"binary"), binary=True)
     if before is not None and after is not None and not _same_kind(before, after):
-        gone, came = file_patch(before, None), file_patch(None, after)
+        gone = file_patch(before, None, redacted=redacted)
+        came = file_patch(None, after, redacted=redacted)
         return FilePatch(patch=gone.patch + came.patch, additions=came.additions, deletions=gone.deletions)
-    return _lines_patch(before, after, lines_in(old), lines_in(new))
+    shown = (_redacted(old), _redacted(new)) if redacted else (old, new)
+    return _lines_patch(before, after, contents=(old, new), shown=shown)
+
+
+def _redacted(content: bytes) -> bytes:
+    """Return a content without known secrets, with as many lines as before."""
+    from lastgood.redaction import redact_each_line  # lazily: only what is told to others pays for it
+
+    text = content.decode("utf-8", "surrogateescape")
+    return redact_each_line(text).encode("utf-8", "surrogateescape")
 
 
 def _lines_patch(
-    before: Side | None, after: Side | None, old: Sequence[bytes], new: Sequence[bytes]
+    before: Side | None, after: Side | None, *, contents: tuple[bytes, bytes], shown: tuple[bytes, bytes]
 ) -> FilePatch:
     made = BytesIO()
     made.write(_header(before, after))
+    old, new = map(lines_in, contents)
     codes = opcodes(old, new) if old != new else []
     if codes:
         made.write(_names(before, after))
-        made.writelines(_hunks(old, new, codes))
+        made.writelines(_hunks((old, new), codes, shown=(lines_in(shown[0]), lines_in(shown[1]))))
     return FilePatch(
         patch=made.getvalue(),
         additions=sum(j2 - j1 for tag, _, _, j1, j2 in codes if tag != "equal"),
@@ -233,16 +246,37 @@ def _middle(old: Sequence[bytes], new: Sequence[bytes], *, start: int, end: int)
     ]
 
 
-def _hunks(old: Sequence[bytes], new: Sequence[bytes], codes: Sequence[Opcode]) -> Iterator[bytes]:
+def _hunks(
+    lines: tuple[Sequence[bytes], Sequence[bytes]],
+    codes: Sequence[Opcode],
+    *,
+    shown: tuple[Sequence[bytes], Sequence[bytes]],
+) -> Iterator[bytes]:
+    old, new = shown
     for group in _groups(codes):
         first, last = group[0], group[-1]
         yield b"@@ -%s +%s @@\n" % (_span(first[1], last[2]), _span(first[3], last[4]))
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                yield from (_patch_line(b" ", line) for line in old[i1:i2])
+                yield from (_patch_line(b" ", line) for line in _alike(lines, shown, i1, j1, count=i2 - i1))
             else:
                 yield from (_patch_line(b"-", line) for line in old[i1:i2])
                 yield from (_patch_line(b"+", line) for line in new[j1:j2])
+
+
+def _alike(
+    lines: tuple[Sequence[bytes], Sequence[bytes]],
+    shown: tuple[Sequence[bytes], Sequence[bytes]],
+    old_at: int,
+    new_at: int,
+    *,
+    count: int,
+) -> Iterator[bytes]:
+    """Yield lines that both sides have, as they are shown: none that is part of a secret for one of them."""
+    for offset in range(count):
+        at = new_at + offset
+        is_withheld = shown[1][at] != lines[1][at]
+        yield shown[1][at] if is_withheld else shown[0][old_at + offset]
 
 
 def _groups(codes: Sequence[Opcode]) -> Iterator[list[Opcode]]:
@@ -291,14 +325,15 @@ def between(
     paths: tuple[bytes, ...],
     patch: bool,
     private: bool = False,
+    redacted: bool = False,
 ) -> DiffReport:
     """Compare two checkpoints; what private files hold is in the patch only if asked for."""
     old, new = view.tree(before), view.tree(after)
     with context.locks.share_store(wait=context.wait):
         changes = _within(compare(old, new, gaps=after.gaps), paths)
-        hidden = _hidden(before.manifest.private, after.manifest.private, shown=private)
+        withheld = _withheld(before.manifest.private, after.manifest.private, shown=private, secrets=redacted)
         sides = _Stored(old), _Stored(new)
-        report = _report(before, after, changes, sides=sides, patch=patch, hidden=hidden)
+        report = _report(before, after, changes, sides=sides, patch=patch, withheld=withheld)
         unmatched = _unmatched(paths, old, new, left_out=_gaps(before.gaps, after.gaps))
         return report.replace(unmatched=unmatched)
 
@@ -325,15 +360,17 @@ def with_workspace(
     paths: tuple[bytes, ...],
     patch: bool,
     private: bool = False,
+    redacted: bool = False,
 ) -> DiffReport:
     """Compare a checkpoint with the workspace; nothing is stored, and private files are as in `between`."""
     old = view.tree(before)
     with ReadTransaction(context) as reading, WorkspaceSnapshot(reading) as snapshot:
         gaps = snapshot.scan.result.gaps
         changes = _within(compare(old, snapshot.files, gaps=gaps), paths)
-        hidden = _hidden(before.manifest.private, snapshot.scan.result.private, shown=private)
+        hidden = before.manifest.private, snapshot.scan.result.private
+        withheld = _withheld(*hidden, shown=private, secrets=redacted)
         sides = _Stored(old), _Present(snapshot)
-        report = _report(before, None, changes, sides=sides, patch=patch, hidden=hidden)
+        report = _report(before, None, changes, sides=sides, patch=patch, withheld=withheld)
         known = _gaps(before.gaps, gaps)
 
         def left_out(path: bytes) -> bool:
@@ -342,9 +379,19 @@ def with_workspace(
         return report.replace(unmatched=_unmatched(paths, old, snapshot.files, left_out=left_out))
 
 
-def _hidden(*sides: Iterable[bytes], shown: bool) -> frozenset[bytes]:
-    """Return the files of which only the names are told."""
-    return frozenset() if shown else frozenset(path for side in sides for path in side)
+class _Withheld(Value):
+    """What is not told of contents: what the ``private`` files hold, and known ``secrets``."""
+
+    private: frozenset[bytes] = frozenset()
+    secrets: bool = False
+
+
+_NOTHING = _Withheld()
+
+
+def _withheld(*sides: Iterable[bytes], shown: bool, secrets: bool) -> _Withheld:
+    private = frozenset(path for side in sides for path in side)
+    return _Withheld(private=frozenset() if shown else private, secrets=secrets)
 
 
 def _within(changes: Iterable[Change], paths: tuple[bytes, ...]) -> list[Change]:
@@ -424,7 +471,7 @@ def _report(
     *,
     sides: tuple[Contents, Contents],
     patch: bool,
-    hidden: frozenset[bytes],
+    withheld: _Withheld,
 ) -> DiffReport:
     moved = moves(changes)
     gone = {source.path for source in moved.values()}
@@ -434,7 +481,7 @@ def _report(
         if change.path in gone:
             continue
         source = moved.get(change.path, change)
-        made = _patch_or_damage(source, change, sides=sides, hidden=hidden)
+        made = _patch_or_damage(source, change, sides=sides, withheld=withheld)
         if patch:
             patches.write(made.patch)
         files.append(_file_diff(change, made, old_path=None if source is change else source.path))
@@ -447,11 +494,11 @@ def _report(
 
 
 def _patch_or_damage(
-    source: Change, change: Change, *, sides: tuple[Contents, Contents], hidden: frozenset[bytes]
+    source: Change, change: Change, *, sides: tuple[Contents, Contents], withheld: _Withheld
 ) -> FilePatch:
     """Return the patch of one path, or what is told of one that cannot be read: others can (rule K4)."""
     try:
-        return _file_patch(source, change, old=sides[0], new=sides[1], hidden=hidden)
+        return _file_patch(source, change, old=sides[0], new=sides[1], withheld=withheld)
     except Damaged:
         named = _side(source.path, source.before, None), _side(change.path, change.after, None)
         return FilePatch(patch=_omission_line(*named, why=b"damaged, cannot be read"), damaged=True)
@@ -463,12 +510,12 @@ def _file_patch(
     *,
     old: Contents,
     new: Contents,
-    hidden: frozenset[bytes] = frozenset(),
+    withheld: _Withheld = _NOTHING,
 ) -> FilePatch:
     """Return the patch of one path; what is the same on both sides, hidden, or too large, is not read."""
     before, after = source.before, change.after
     same = before is not None and after is not None and before.oid == after.oid
-    if not same and not hidden.isdisjoint((source.path, change.path)):
+    if not same and not withheld.private.isdisjoint((source.path, change.path)):
         sides = _side(source.path, before, None), _side(change.path, after, None)
         return FilePatch(patch=_omission_line(*sides, why=b"private"), private=True)
     large = not same and any(
@@ -480,6 +527,7 @@ def _file_patch(
     return file_patch(
         _side(source.path, before, None if unread else old),
         _side(change.path, after, None if unread else new),
+        redacted=withheld.secrets,
     )
 
 

@@ -315,6 +315,19 @@ _OVERLAP = 1 << 17
 
 def redact(text: str) -> str:
     """Return a text in which every known secret is replaced by ``[redacted: SHAPE]``."""
+    return _replaced(text, lambda _start, _end, shape: f"[redacted: {shape}]")
+
+
+def redact_each_line(text: str) -> str:
+    """Return a text as `redact` does, with as many lines: each that had a part of a secret says so."""
+
+    def replacement(start: int, end: int, shape: str) -> str:
+        return "\n".join([f"[redacted: {shape}]"] * (1 + text.count("\n", start, end)))
+
+    return _replaced(text, replacement)
+
+
+def _replaced(text: str, replacement: Callable[[int, int, str], str]) -> str:
     found = spans(text, named=True)
     if not found:
         return text
@@ -323,7 +336,8 @@ def redact(text: str) -> str:
     for start, end, shape in found:
         if end <= position:
             continue
-        parts += [text[position : max(position, start)], f"[redacted: {shape}]"]
+        begin = max(position, start)
+        parts += [text[position:begin], replacement(begin, end, shape)]
         position = end
     return "".join([*parts, text[position:]])
 

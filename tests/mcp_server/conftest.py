@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from mcp.client import Client
-from mcp_types import CallToolResult, ElicitResult
+from mcp_types import CallToolResult, ElicitResult, ErrorData, ListRootsResult, Root
+from pydantic import FileUrl
 
 import lastgood
 from lastgood.mcp_server.server import Server
@@ -22,16 +23,28 @@ ERAS = ["legacy", "2026-07-28"]
 
 
 class Served:
-    """A server, its project, and a person who answers each question in the same way."""
+    """A server, its project, and a person who answers each question in the same way.
 
-    def __init__(self, project: Path, store: Path, *, era: str) -> None:
+    The client says that it has some folders ``open``; None: it says nothing of that.
+    """
+
+    def __init__(self, project: Path, store: Path, *, era: str, bound: bool = False) -> None:
         self.project = project
         self.asked: list[str] = []
+        self.open: list[Path] | None = None
+        self.fails_to_tell = False
         self._era = era
         self.server = Server(
-            lambda purpose: open_as(
-                Workspace, str(project), store=str(store), maintenance="off", purpose=purpose, passing=True
-            )
+            lambda purpose, folder: open_as(
+                Workspace,
+                folder or str(project),
+                store=str(store),
+                maintenance="off",
+                purpose=purpose,
+                passing=True,
+            ),
+            started=str(project),
+            bound=bound,
         )
 
     def thinks(self) -> None:
@@ -46,9 +59,18 @@ class Served:
             self.thinks()
             return answer
 
+        async def telling(context: Any) -> ListRootsResult | ErrorData:
+            if self.fails_to_tell:
+                return ErrorData(code=-32603, message="no roots after all")
+            return ListRootsResult(roots=[Root(uri=FileUrl(one.as_uri())) for one in self.open or ()])
+
         async def main() -> Any:
-            asking = None if answer is None else answering
-            async with Client(self.server, mode=self._era, elicitation_callback=asking) as client:
+            async with Client(
+                self.server,
+                mode=self._era,
+                elicitation_callback=None if answer is None else answering,
+                list_roots_callback=None if self.open is None else telling,
+            ) as client:
                 return await talk(client)
 
         return asyncio.run(main())

@@ -40,7 +40,7 @@ from tools.command import ROOT
 from tools.samples import sample
 
 SECRET = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
-OF_MCP = {"plan", "confirm"}
+OF_MCP = {"plan", "confirm", "workspace"}
 BY_NAME = {form.name: form for form in FORMS}
 
 

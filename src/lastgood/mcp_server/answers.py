@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from base64 import b64encode
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 
 from lastgood.documents import document, error_document
 from lastgood.errors import Internal, Invalid, LastgoodError, Unsafe, Usage, crowded
+from lastgood.paths import printable
 from lastgood.redaction import redact, redact_value, secrets_in
 from lastgood.value import cast
 
@@ -25,18 +27,27 @@ Complete = Callable[[object], object]
 LONGEST = 1 << 20
 # So long is the longest answer of a tool that only looks, in characters of JSON.
 MOST = 4 << 20
+# So much is told of a text that somebody chose where it is one of many, or in the midst of a sentence.
+LABEL = 500
+NAME = 200
+# What is wrong is told in no more than this, of so many arguments.
+_FAILURE = 2000
+_WRONG = 5
+_BEYOND_ASCII = re.compile("[^\x20-\x7e]+")
+# They are seen as little as what Python calls unprintable, and can spell out whole sentences.
+_SELECTORS = range(0xE0100, 0xE01F0)
 
 
 def told(said: Document, *, complete: Complete, most: int | None = None) -> CallToolResult:
     """Return the answer that a document is: as text, and structured; `Invalid` for one over ``most``."""
-    shown = _shown(said, complete)
-    content = _text(shown)
+    document = shown(said, complete)
+    content = _text(document)
     if most is not None and len(content.text) > most:
         raise Invalid(
             f"the answer has {len(content.text):,} characters, too many to be told at once",
             hint="ask for less: for some paths, a lower limit, or without the patch, files or conversation",
         )
-    return CallToolResult(content=[content], structured_content=shown)
+    return CallToolResult(content=[content], structured_content=document)
 
 
 def failed(error: LastgoodError, *, complete: Complete) -> CallToolResult:
@@ -44,7 +55,8 @@ def failed(error: LastgoodError, *, complete: Complete) -> CallToolResult:
 
     As text alone: a client checks what is structured by the schema of a tool that did its work.
     """
-    return CallToolResult(content=[_text(_shown(error_document(error), complete))], is_error=True)
+    said = cast("Document", clipped(shown(error_document(error), complete), _FAILURE))
+    return CallToolResult(content=[_text(said)], is_error=True)
 
 
 def failure(fault: BaseException | None, *, said: str) -> LastgoodError:
@@ -54,7 +66,9 @@ def failure(fault: BaseException | None, *, said: str) -> LastgoodError:
     if isinstance(fault, LastgoodError):
         return crowded(fault) or fault
     if isinstance(fault, ValidationError):
-        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors())
+        errors = fault.errors(include_url=False, include_input=False)
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in errors[:_WRONG])
+        wrong += f"; and {len(errors) - _WRONG:,} more" if len(errors) > _WRONG else ""
         return Usage(f"the arguments are not what the tool takes: {wrong}", hint="see its input schema")
     if fault is None:
         return Invalid(said, hint="call the tool again")
@@ -87,9 +101,45 @@ def cat_document(said: Document, held: str | bytes) -> Document:
     return document("cat", said | {"content": shown})
 
 
-def _shown(said: Document, complete: Complete) -> Document:
+def shown(said: Document, complete: Complete) -> Document:
+    """Return a document as a client is told it."""
     return cast("Document", redact_value(complete(said)))
 
 
+def text_of(said: Document) -> str:
+    """Return a document as text, in which what nobody would see is spelled out as JSON has it."""
+    text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    return text if text.isascii() else _BEYOND_ASCII.sub(_seen, text)
+
+
+def clipped(value: object, most: int) -> object:
+    """Return a JSON value in which no text is longer than ``most``."""
+    if isinstance(value, str):
+        return value if len(value) <= most else f"{value[: most - 1]}…"
+    if isinstance(value, dict):
+        return {key: clipped(one, most) for key, one in value.items()}
+    return [clipped(one, most) for one in value] if isinstance(value, list | tuple) else value
+
+
+def plain(text: str) -> str:
+    """Return what somebody wrote as a part of a sentence: on one line, short, without known secrets."""
+    return cast("str", clipped(printable(redact(text)), NAME))
+
+
+def quoted(text: str) -> str:
+    """Return the same in quotes, so that it is seen where it ends."""
+    shown = plain(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{shown}"'
+
+
+def _seen(found: re.Match[str]) -> str:
+    text = found[0]
+    if text.isprintable() and not any(ord(ch) in _SELECTORS for ch in text):
+        return text
+    return "".join(
+        ch if ch.isprintable() and ord(ch) not in _SELECTORS else json.dumps(ch).strip('"') for ch in text
+    )
+
+
 def _text(said: Document) -> TextContent:
-    return TextContent(type="text", text=json.dumps(said, ensure_ascii=False, separators=(",", ":")))
+    return TextContent(type="text", text=text_of(said))

@@ -16,12 +16,12 @@ from pydantic import BaseModel, Field
 
 from lastgood.errors import Conflict, LastgoodError, Unsafe
 from lastgood.ids import short
+from lastgood.mcp_server.answers import plain, quoted
 from lastgood.model.canonical import iso
 from lastgood.model.checkpoint import Checkpoint
 from lastgood.model.operation import Operation, RestorePlan
 from lastgood.model.report import RestoreReport, counts_of, planned_outcomes
-from lastgood.paths import printable, to_text
-from lastgood.redaction import redact
+from lastgood.paths import to_text
 from lastgood.restore.plan import inverse, takes_many_away, too_many_deletions
 from lastgood.value import Value
 from lastgood.workspace.api import Workspace
@@ -49,11 +49,14 @@ class Confirm(BaseModel):
 class Planned(Value):
     """A restore that was looked at: what it would do, and to which checkpoint it leads.
 
+    ``at`` is the folder; ``folder`` the same if it is not the one that the server was started for.
     ``backwards``: what an agent changed since that is taken back, and nothing else.
     """
 
     preview: RestoreReport
     target: Checkpoint
+    at: str
+    folder: str | None = None
     backwards: bool = False
 
     @property
@@ -65,20 +68,24 @@ class Planned(Value):
 class Going(Value):
     """What an undo or redo would take, and what that means for files by the record of it.
 
-    None as the operation: nothing is left to take. None as the plan: checkpoints alone come back.
+    None as the operation: nothing is left to take. None as the plan: checkpoints alone come back. ``at`` and
+    ``folder`` are as in `Planned`.
     """
 
     operation: Operation | None = None
     plan: RestorePlan | None = None
     many: bool = False
     undoing: bool = True
+    at: str = ""
+    folder: str | None = None
 
 
 def going(workspace: Workspace, *, undoing: bool) -> Going:
     """Return what an undo, or a redo, would take."""
     operation = next(iter(workspace.operations(can="undo" if undoing else "redo")), None)
+    at = str(workspace.path)
     if operation is None or (undoing and operation.type != "restore"):
-        return Going(operation=operation, undoing=undoing)
+        return Going(operation=operation, undoing=undoing, at=at)
     steps = inverse(operation.steps) if undoing else operation.steps
     source = operation.guard if undoing else operation.target
     plan = RestorePlan(
@@ -88,7 +95,7 @@ def going(workspace: Workspace, *, undoing: bool) -> Going:
         many = takes_many_away(plan, workspace.get(source or ""))
     except LastgoodError:  # freed since: how many files would stay is not known
         many = too_many_deletions(steps, 0)
-    return Going(operation=operation, plan=plan, many=many, undoing=undoing)
+    return Going(operation=operation, plan=plan, many=many, undoing=undoing, at=at)
 
 
 def agreed(answer: Any) -> None:  # noqa: ANN401 - what a resolver came to, of whichever form
@@ -154,7 +161,7 @@ def refuse_other(found: RestorePlan, plan: str) -> None:
     """Refuse a plan that is not the one that was looked at (rule T1)."""
     if plan != found.id:
         raise Conflict(
-            f"the plan is now {found.id}, not {printable(plan)}: something has changed since",
+            f"the plan is now {found.id}, not {plain(plan)}: something has changed since",
             hint="look again: what is called without a plan says which it would be",
             details={"planned": plan, "plan": found.id},
         )
@@ -190,7 +197,7 @@ def for_operation(
         return True
     if of is not None and of != operation.id:
         raise Conflict(
-            f"it would now be about {operation.id}, not {printable(of)}: something was done since",
+            f"it would now be about {operation.id}, not {plain(of)}: something was done since",
             hint="look again: what is called without an operation says which it would be",
             details={"of": of, "now": operation.id},
         )
@@ -221,11 +228,11 @@ def _operation_words(operation: Operation, plan: RestorePlan, going: Going) -> s
     if operation.target is not None and operation.target.startswith("ckpt_"):
         what += f" of {short(operation.target)}"
     does = "Take back" if going.undoing else "Do again"
-    lines = [f"{does} the {what}, made {iso(operation.at)} ({operation.id})?"]
+    lines = [f"{does} the {what} in {quoted(going.at)}, made {iso(operation.at)} ({operation.id})?"]
     lines.append(_counted(plan) or "No files change.")
     if going.many:
         lines.append(f"This deletes {plan.deletions:,} files, a large part of the workspace.")
-    return redact("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _question(planned: Planned, *, many: bool) -> str:
@@ -233,20 +240,19 @@ def _question(planned: Planned, *, many: bool) -> str:
     title = target.name or target.manifest.message or target.kind
     does = "Take back what an agent changed since" if planned.backwards else "Restore"
     made = iso(target.manifest.created_at)
-    lines = [f"{does} {target.short_id} ({printable(title)}), made {made}?"]
+    lines = [f"{does} {target.short_id} {quoted(title)}, made {made}, in {quoted(planned.at)}?"]
     lines.append(_counted(plan) or "No files change.")
     if many:
         lines.append(f"This deletes {plan.deletions:,} files, a large part of the workspace.")
-    named = [f"  {one.action} {printable(to_text(one.path))}" for one in plan.of("delete")]
-    named += [f"  {one.action} {printable(to_text(one.path))}" for one in plan.of("write", "chmod")]
-    lines += named[:_NAMED]
-    if len(named) > _NAMED:
-        lines.append(f"  and {len(named) - _NAMED:,} more")
+    touched = [*plan.of("delete"), *plan.of("write", "chmod")]
+    lines += [f"  {one.action} {plain(to_text(one.path))}" for one in touched[:_NAMED]]
+    if len(touched) > _NAMED:
+        lines.append(f"  and {len(touched) - _NAMED:,} more")
     beside = [one for one in plan.scopes if one != "files"]
     if plan.parts:
         lines.append(f"Beside files: {', '.join(beside)}.")
     lines.append(f"The present state is saved first; undo brings it back. Plan {plan.id}.")
-    return redact("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _counted(plan: RestorePlan) -> str:

@@ -9,14 +9,14 @@ from typing import Any
 
 from lastgood.documents import document, list_document, record, told
 from lastgood.mcp_server import schemas
-from lastgood.mcp_server.answers import cat_document, content
+from lastgood.mcp_server.answers import LABEL, cat_document, clipped, content
 from lastgood.mcp_server.consent import Planned, demand_plan
 from lastgood.model.canonical import path_value
 from lastgood.model.checkpoint import Actor, SaveReport
 from lastgood.model.report import BlameReport, DiffReport, RestoreReport, StatusReport, UndoReport
 from lastgood.model.run import RecoverReport
 from lastgood.paths import printable, to_bytes, to_text
-from lastgood.value import Value
+from lastgood.value import Value, cast
 from lastgood.workspace.api import Workspace
 
 TYPE_CHECKING = False
@@ -68,7 +68,9 @@ def _save(workspace: Workspace, words: Words, agent: str | None) -> Document:
 
 
 def _list(workspace: Workspace, words: Words, _agent: str | None) -> Document:
-    return list_document(workspace.list(**words, brief=True), at=workspace.stands_at())
+    """List, of each label no more than its beginning: `show` tells the whole."""
+    said = list_document(workspace.list(**words, brief=True), at=workspace.stands_at())
+    return cast("Document", clipped(said, LABEL))
 
 
 def show(workspace: Workspace, words: Words, _agent: str | None = None) -> Document:
@@ -102,9 +104,9 @@ def _cat(workspace: Workspace, words: Words, _agent: str | None) -> Document:
     return cat_document(*file_content(workspace, words))
 
 
-def _told(name: str) -> Act:
+def _told(name: str, **always: object) -> Act:
     """Return what answers the document of what a verb returns."""
-    return lambda workspace, words, _agent: told(getattr(workspace, name)(**words))
+    return lambda workspace, words, _agent: told(getattr(workspace, name)(**words, **always))
 
 
 def apply(workspace: Workspace, planned: Planned) -> Document:
@@ -185,7 +187,7 @@ FORMS: tuple[Form, ...] = (
         name="diff",
         verb=Workspace.diff,
         takes="a b paths patch private",
-        act=_told("diff"),
+        act=_told("diff", redacted=True),
         schema=_report("diff", DiffReport),
         says="comparing",
     ),

@@ -389,10 +389,12 @@ class OpenWorkspace:
         paths: Sequence[PathLike] = (),
         patch: bool = True,
         private: bool = False,
+        redacted: bool = False,
     ) -> DiffReport:
         """Compare two checkpoints, or one (if none is named, `@`) with the workspace.
 
         Of files that are private the patch says only that they differ, unless it is asked for (rule S5).
+        ``redacted``: the patch is to be read and not applied, and shows no known secret (rule S17).
         """
         from lastgood import diff
 
@@ -401,10 +403,23 @@ class OpenWorkspace:
         if b is not None:
             after = self._view.resolve(b)
             return diff.between(
-                self._context, self._view, before, after, paths=chosen, patch=patch, private=private
+                self._context,
+                self._view,
+                before,
+                after,
+                paths=chosen,
+                patch=patch,
+                private=private,
+                redacted=redacted,
             )
         return diff.with_workspace(
-            self._context, self._view, before, paths=chosen, patch=patch, private=private
+            self._context,
+            self._view,
+            before,
+            paths=chosen,
+            patch=patch,
+            private=private,
+            redacted=redacted,
         )
 
     def operations(self, *, can: Direction | None = None) -> tuple[Operation, ...]:

@@ -11,6 +11,7 @@ from lastgood.cli.hints import completed_within
 from lastgood.cli.opening import open_silently
 from lastgood.errors import Unsupported
 from lastgood.workspace.api import Workspace
+from lastgood.workspace.arguments import current_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,13 +28,21 @@ def mcp_verb(call: Call, console: Console) -> int:
         raise _missing(error) from error
     from lastgood.mcp_server.server import serve
 
-    def opening(purpose: Purpose) -> Workspace:
-        return open_silently(call, Workspace, purpose=purpose)
+    def opening(purpose: Purpose, folder: str | None) -> Workspace:
+        there = {} if folder is None else {"directory": (folder,)}
+        return open_silently(call.replace(options={**call.options, **there}), Workspace, purpose=purpose)
 
     if console.can_ask:
         console.note("Waiting for what an agent's host says; a host starts this, as after:")
         console.note("  claude mcp add lastgood -- lastgood mcp")
-    serve(opening, complete=partial(completed_within, call=call), version=VERSION)
+    given = call.text("directory") or console.environment.get("LASTGOOD_WORKSPACE")
+    serve(
+        opening,
+        started=given or current_folder(console.environment),
+        bound=bool(given),
+        complete=partial(completed_within, call=call),
+        version=VERSION,
+    )
     return 0
 
 
