@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,29 @@ class Host:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+
+    def talk(self, *prompts: str, options: Sequence[str] = ()) -> list[str]:
+        """Have several turns in one session of Claude Code; what it says at the end of each."""
+        words = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+        ends = []
+        with subprocess.Popen(
+            [self.program, *options, "-p", *words],
+            cwd=self.project,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for prompt in prompts:
+                said = {"type": "user", "message": {"role": "user", "content": prompt}}
+                process.stdin.write(json.dumps(said) + "\n")
+                process.stdin.flush()
+                ends.append(next(line for line in process.stdout if '"type":"result"' in line))
+            process.stdin.close()
+        assert process.returncode == 0, ends
+        return ends
 
     def session_of(self, transcript: Path) -> str:
         """Return by what a conversation is resumed."""

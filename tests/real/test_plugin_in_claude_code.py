@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from real.hosts import Host
 from tools.command import COMMAND, ROOT, Command
-from tools.scripted_model import ScriptedModel
+from tools.scripted_model import ScriptedModel, Use
 
 pytestmark = pytest.mark.real
 
@@ -30,6 +31,18 @@ def script(prefix: str, **consent: bool) -> Any:
         return None
 
     return use
+
+
+class Steps:
+    """Has each prompt use some tools, one after the other."""
+
+    def __init__(self, uses: Mapping[str, Sequence[Use]]) -> None:
+        self._uses = uses
+        self._left: list[Use] = []
+
+    def __call__(self, said: str) -> Use:
+        self._left = next((list(uses) for prompt, uses in self._uses.items() if prompt in said), self._left)
+        return self._left.pop(0) if self._left else None
 
 
 @pytest.fixture
@@ -113,3 +126,41 @@ def test_the_server_alone_is_added_by_one_command(lastgood: Command, home: Path)
 
     assert notes.read_text() == "ruined\n"
     assert any("whoever was asked did not agree" in one for one in model.asked)
+
+
+def test_one_sentence_takes_back_the_last_two_prompts(lastgood: Command, home: Path) -> None:
+    """T1, T8, T15: a person says what they want, sees what would happen, says yes, and has it back again."""
+    notes, mine = lastgood.project / "notes.txt", lastgood.project / "mine.txt"
+    mine.write_text("by hand\n")
+    prefix = "mcp__plugin_lastgood_lastgood__"
+    uses: dict[str, list[Use]] = {
+        f"write {word}": [f"echo {word} >> notes.txt"] for word in ("one", "two", "three")
+    }
+    uses["undo what you did in the last two prompts"] = [
+        (f"{prefix}plan_rewind", {"turns": 2}),
+        (f"{prefix}rewind", {"turns": 2, "only": ["files"]}),
+    ]
+    uses["no, bring it back"] = [(f"{prefix}undo", {})]
+    said_yes = {"hookEventName": "Elicitation", "action": "accept", "content": {"go_ahead": True}}
+    (home / "yes.json").write_text(json.dumps({"hookSpecificOutput": said_yes}))
+    answering = {"type": "command", "command": f"cat >> {home}/questions; cat {home}/yes.json"}
+    settings = home / ".claude" / "settings.json"
+    settings.write_text(
+        json.dumps(json.loads(settings.read_text()) | {"hooks": {"Elicitation": [{"hooks": [answering]}]}})
+    )
+
+    with ScriptedModel(Steps(uses)) as model:
+        host = host_of(home, lastgood, model.url)
+        prompts = ["write one", "write two", "write three", "undo what you did in the last two prompts"]
+        host.talk(*prompts, options=["--plugin-dir", PLUGIN])
+        assert notes.read_text() == "one\n"
+        assert mine.read_text() == "by hand\n"
+        (transcript,) = host.transcripts()
+        host.talk("no, bring it back", options=["--plugin-dir", PLUGIN, "--resume", transcript.stem])
+
+    assert notes.read_text() == "one\ntwo\nthree\n"
+    questions = (home / "questions").read_text()
+    assert "1 file to write" in questions
+    assert "write notes.txt" in questions
+    assert str(lastgood.project) in questions
+    assert "Take back the restore" in questions

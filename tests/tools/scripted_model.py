@@ -57,9 +57,9 @@ def _events(events: list[dict[str, Any]]) -> str:
     return "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
 
 
-def _message(text: str | None, stop: str | None) -> dict[str, Any]:
+def _message(text: str | None, stop: str | None, *, id: str = "msg_scripted") -> dict[str, Any]:
     return {
-        "id": "msg_scripted",
+        "id": id,
         "type": "message",
         "role": "assistant",
         "model": "scripted",
@@ -95,7 +95,7 @@ def _message_events(used: Use, call: str) -> list[dict[str, Any]]:
         block = {"type": "tool_use", "id": call, "name": name, "input": {}}
         delta = {"type": "input_json_delta", "partial_json": json.dumps(how)}
     return [
-        {"type": "message_start", "message": _message(None, None)},
+        {"type": "message_start", "message": _message(None, None, id=f"msg_{call}")},
         {"type": "content_block_start", "index": 0, "content_block": block},
         {"type": "content_block_delta", "index": 0, "delta": delta},
         {"type": "content_block_stop", "index": 0},
