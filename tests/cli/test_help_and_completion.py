@@ -192,6 +192,10 @@ def test_tasks_sessions_and_settings_are_completed(kept: Command) -> None:
     (session,) = offered(kept, "session", "show", "sess").values()
     assert session.endswith(", migrate")
     assert "retention.max_checkpoints" in offered(kept, "config", "get", "ret")
+    kept("task", "done", "T01")
+    kept("session", "end")
+    kept("run", "--", "true")
+    assert offered(kept, "restore", "task:") == {"task:T01": "done"}
 
 
 def test_how_far_a_rewind_goes_is_completed_with_what_it_takes_back(kept: Command) -> None:

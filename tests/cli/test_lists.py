@@ -66,6 +66,33 @@ def test_one_long_name_makes_no_other_row_long() -> None:
     assert header.index("Kind") == short.index("manual")
 
 
+# --- In colour ---
+
+
+PAINTED = {
+    ("list",): "\x1b[1mID",
+    ("log", "a.txt"): "\x1b[32madded",
+    ("blame", "a.txt"): "\x1b[33m(not saved)",
+    ("undo", "--list"): "\x1b[1mWhen",
+    ("diff", "--stat", "one"): "\x1b[32m+",
+    ("diff", "--name-status", "one"): "\x1b[33mM",
+    ("session", "list"): "\x1b[36mactive",
+    ("status",): "\x1b[1mckpt_",
+}
+
+
+def test_lists_are_painted_on_a_terminal_alone_and_where_colour_is_wanted(kept: Command) -> None:
+    kept("session", "start")
+    kept("restore", "one", "a.txt", "--yes")
+    (kept.project / "a.txt").write_text("more\nthan that\n", encoding="utf-8")
+    for words, painted in PAINTED.items():
+        assert painted in kept.terminal(*words).out, words
+        assert "\x1b" not in kept(*words).out
+    kept.environment["NO_COLOR"] = "1"
+    for words in (("list",), ("diff", "--stat", "one")):
+        assert "\x1b[" not in kept.terminal(*words).out
+
+
 # --- Of long paths ---
 
 

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
@@ -1006,9 +1007,11 @@ def test_each_find_is_told_in_a_line_with_what_to_type(
     done = module(project, store, "export", str(parcel))
 
     assert done.returncode == 15
+    name = f"{sys.executable} -m lastgood -C {project} --store {store}"
     assert done.stderr.splitlines() == [
         "lastgood: 2 files show what looks like a secret; nothing was written",
         "    deploy.sh:2  github-token",
         "    src/keys.py:2  github-token",
-        "  if they may leave all the same, the same command with: --allow-secrets",
+        f"  if they may leave all the same: {name} export FILE --allow-secrets",
+        f"  or take a file out of every checkpoint, for good: {name} purge PATH",
     ]

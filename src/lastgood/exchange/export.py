@@ -434,7 +434,8 @@ class _Packing:
         files = "1 file shows" if len(finds) == 1 else f"{len(finds)} files show"
         raise Unsafe(
             f"{files} what looks like a secret; nothing was written",
-            hint="if they may leave all the same, the same command with: --allow-secrets",
+            hint="if they may leave all the same: lastgood export FILE --allow-secrets"
+            "\nor take a file out of every checkpoint, for good: lastgood purge PATH",
             details={"files": [one["path"] for one in finds], "finds": finds},
         )
 

@@ -119,8 +119,8 @@ class Watching:
             )
         return HealthNote(
             code="not-started",
-            message="nothing has started it"
-            + (": hooks of an agent's host do" if context.settings.watch.on_demand == "hooks" else ""),
+            message="nothing has started one yet"
+            + ("; hooks of an agent's host do" if context.settings.watch.on_demand == "hooks" else ""),
             hint=f"by hand: {_BY_HAND}",
         )
 

@@ -13,6 +13,7 @@ from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, verb_of
 from lastgood.cli.wording import ago, count, title
 from lastgood.errors import LastgoodError, NotFound
 from lastgood.paths import printable, to_bytes, to_text
+from lastgood.workplan.plan import COMMAND_TASK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -200,13 +201,15 @@ def _texts(verb: Verb, argument: Argument, typed: _Typed) -> Iterable[Candidate]
 
 def _refs(typed: _Typed) -> Iterator[Candidate]:
     yield from _REFS
-    now = _now()
+    now, tasks = _now(), dict(_tasks(typed))
     for one in _looked(typed, lambda workspace: workspace.list(limit=_RECENT, guards=False, brief=True)):
+        if one.kind == "task" and one.manifest.task is not None:
+            tasks.setdefault(one.manifest.task, "done")
         says = f"{title(one)}, {ago(one.manifest.created_at, now=now)}"
         if one.name is not None:
             yield one.name, says
         yield one.short_id, says
-    yield from ((f"task:{id}", says) for id, says in _tasks(typed))
+    yield from ((f"task:{id}", says) for id, says in tasks.items() if id != COMMAND_TASK)
 
 
 def _tasks(typed: _Typed) -> Iterator[Candidate]:
