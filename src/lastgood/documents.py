@@ -50,7 +50,7 @@ _TABLE = {
     "Manifest": "message kind created_at workspace session previous tree:root.tree changes files bytes:size"
     " ignored gaps partial actor task moment position:progress.position! progress! git metrics"
     " conversation metadata",
-    "NotHeld": "... head?",
+    "NotHeld": "... head? size? changed?",
     "Operation": "id type at target guard undone checkpoints? of?",
     "Origin": "key path",
     "Outcome": "... reason? kept? left?",
@@ -65,7 +65,8 @@ _TABLE = {
     "PurgePlan": "... others elsewhere",
     "RecoverReport": "state session checkpoint returned position progress! tasks unknown_effects"
     " irreversible rolled_back_to edited undone_tasks passed_over? live_processes git_matches head_moved"
-    " drift artifacts waiting elsewhere done interrupted_restore guard operation files parts conversation?"
+    " drift artifacts waiting elsewhere done interrupted_restore guard operation files not_held parts"
+    " conversation?"
     " took_over:took_over.id beside:beside.id",
     "RestoreReport": "plan target guard operation dry_run scopes counts files head_moved irreversible"
     " conversation progress parts conflicts directory folder_made not_held not_held_unnamed index_differs",

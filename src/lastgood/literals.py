@@ -9,7 +9,17 @@ from typing import Literal
 DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
 State = Literal["idle", "active", "incomplete", "interrupted"]
 FindingState = Literal["good", "note", "bad"]
-NotHeldReason = Literal["ignored", "repository", "purged"]
+NotHeldReason = Literal[
+    "ignored",
+    "repository",
+    "too-large",
+    "unreadable",
+    "unsupported",
+    "unstable",
+    "budget",
+    "withheld",
+    "purged",
+]
 
 # --- Of what was done ---
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 from tools.command import Command
@@ -89,3 +90,61 @@ def test_status_says_how_much_is_ignored_and_lists_it_when_asked(lastgood: Comma
     assert "ignored      2 entries not held\n" in shown
     assert "  build/\n" in shown
     assert lastgood("status", "--json").json["ignored"] == ["build/", "venv/"]
+
+
+def too_large(lastgood: Command) -> None:
+    built(lastgood)
+    (lastgood.project / "big.bin").touch()
+    os.truncate(lastgood.project / "big.bin", 38 << 20)
+    lastgood("save", "first", expect=3)
+    (lastgood.project / "big.bin").unlink()
+
+
+LACKS = "big.bin is missing, and does not come back: the checkpoint does not hold it (too-large, 38.0 MiB)\n"
+
+
+def test_where_all_else_is_there_a_missing_large_file_is_told(lastgood: Command) -> None:
+    """S7."""
+    too_large(lastgood)
+    done = lastgood("restore", "@", "--yes", expect=3)
+    assert (done.code, LACKS in done.out) == (3, True)
+    assert "already" in done.out
+    assert "what was asked for" not in done.out
+
+
+def test_a_missing_large_file_is_told_beside_what_came_back(lastgood: Command) -> None:
+    """S7."""
+    too_large(lastgood)
+    (lastgood.project / "a.c").unlink()
+    look = lastgood("restore", "@", "--dry-run")
+    assert (look.code, LACKS in look.out) == (0, True)
+    done = lastgood("restore", "@", "--yes", expect=3)
+    assert (done.code, LACKS in done.err) == (3, True)
+    aside = lastgood("restore", "@", "--to", str(lastgood.project.parent / "aside"), expect=3)
+    assert (aside.code, LACKS in aside.err) == (3, True)
+
+
+def test_a_missing_large_file_is_in_the_plan_that_is_asked_about(lastgood: Command) -> None:
+    """S7."""
+    too_large(lastgood)
+    (lastgood.project / "a.c").unlink()
+    shown = lastgood.terminal("restore", "@", answers="y", expect=3)
+    assert "big.bin is missing, and does not come back" in shown.out
+
+
+def test_a_missing_large_file_is_in_the_document(lastgood: Command) -> None:
+    """S7."""
+    too_large(lastgood)
+    document = lastgood("restore", "@", "--yes", "--json", expect=3).json
+    assert document["not_held"] == [{"path": "big.bin", "reason": "too-large", "size": 38 << 20}]
+
+
+def test_a_later_save_names_what_it_leaves_out_as_before(lastgood: Command) -> None:
+    """S7."""
+    too_large(lastgood)
+    (lastgood.project / "big.bin").touch()
+    os.truncate(lastgood.project / "big.bin", 38 << 20)
+    (lastgood.project / "a.c").write_text("more\n")
+    done = lastgood("save", "second")
+    assert done.code == 0
+    assert "not saved, as before: big.bin (too-large)\n" in done.err

@@ -41,7 +41,7 @@ def test_new_gaps_give_exit_code_3_once(lastgood: Command) -> None:
     """Rule S7."""
     os.mkfifo(lastgood.project / "pipe")
     first = lastgood("save", expect=3)
-    assert first.err == "1 path newly missing in the checkpoint:\n  pipe (unsupported)\n"
+    assert first.err == "1 path not saved:\n  pipe (unsupported)\n"
     (lastgood.project / "a").touch()
     assert ", 1 not saved, " in lastgood("save").out
 

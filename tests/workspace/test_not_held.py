@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -168,3 +169,97 @@ def test_a_restore_says_that_a_nested_repository_came_back_without_its_git(
     report = workspace.restore("@")
     assert (project / "vendor/lib/a.c").exists()
     assert report.not_held == (NotHeld(path=b"vendor/lib/.git", reason="repository", head=nested),)
+
+
+@pytest.fixture
+def large(project: Path) -> Path:
+    """Return a file of the project that is too large to be held."""
+    written(project, "README", "data/small")
+    path = project / "data" / "big.bin"
+    path.touch()
+    os.truncate(path, 33 << 20)
+    return path
+
+
+LACKING = NotHeld(path=b"data/big.bin", reason="too-large", size=33 << 20)
+
+
+def test_a_restore_names_what_the_checkpoint_lists_as_missing_in_it(
+    large: Path, workspace: Workspace
+) -> None:
+    """S7: nothing brings it back, so not all that was asked for was done."""
+    workspace.save("first")
+    large.unlink()
+    plan = workspace.plan_restore("@")
+    assert plan.empty
+    assert missed(workspace.preview(plan)) == [LACKING]
+    report = workspace.apply(plan)
+    assert (missed(report), report.complete) == ([LACKING], False)
+
+
+def test_a_large_file_that_is_there_still_is_not_missed(large: Path, workspace: Workspace) -> None:
+    """S7."""
+    workspace.save("first")
+    (large.parent / "small").unlink()
+    report = workspace.restore("@")
+    assert (missed(report), report.complete) == ([], True)
+
+
+def test_a_large_file_of_another_size_stays_and_is_told(large: Path, workspace: Workspace) -> None:
+    """S7: what stays by a rule is no omission."""
+    workspace.save("first")
+    os.truncate(large, 34 << 20)
+    report = workspace.restore("@")
+    assert (missed(report), report.complete) == ([LACKING.replace(changed=True)], True)
+
+
+def test_a_restore_of_a_folder_names_what_is_missing_below_it_alone(
+    large: Path, workspace: Workspace
+) -> None:
+    """S7."""
+    workspace.save("first")
+    shutil.rmtree(large.parent)
+    assert missed(workspace.restore("@", paths=["README"])) == []
+    assert missed(workspace.restore("@", paths=["data"])) == [LACKING]
+
+
+def test_a_large_file_that_is_named_is_told_once(large: Path, workspace: Workspace) -> None:
+    """S7: as a path that was skipped."""
+    workspace.save("first")
+    large.unlink()
+    report = workspace.restore("@", paths=["data/big.bin"])
+    assert ([one.path for one in report.omissions], missed(report)) == ([LACKING.path], [])
+
+
+def test_a_folder_made_again_is_told_to_lack_the_large_file(large: Path, workspace: Workspace) -> None:
+    """S7, T12a."""
+    workspace.save("first")
+    shutil.rmtree(large.parent.parent)
+    report = workspace.restore("@")
+    assert (report.folder_made, missed(report), report.complete) == (True, [LACKING], False)
+
+
+@pytest.mark.usefixtures("large")
+def test_a_restore_aside_names_what_the_checkpoint_lacks(tmp_path: Path, workspace: Workspace) -> None:
+    """S7, T11: although it is there in the workspace."""
+    workspace.save("first")
+    report = workspace.restore("@", to=tmp_path / "aside")
+    assert (missed(report), report.complete) == ([LACKING], False)
+
+
+def test_a_rewind_names_what_the_checkpoint_lacks(large: Path, workspace: Workspace) -> None:
+    """S7."""
+    workspace.save("first")
+    written(large.parent, "more")
+    workspace.save("second")
+    large.unlink()
+    assert missed(workspace.rewind()) == [LACKING]
+
+
+def test_a_rollback_names_what_the_checkpoint_lacks(large: Path, workspace: Workspace) -> None:
+    """S7, P7b."""
+    workspace.save("first")
+    large.unlink()
+    written(large.parent, "small")
+    report = workspace.recover("@", roll_back=True)
+    assert list(report.not_held) == [LACKING]

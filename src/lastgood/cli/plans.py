@@ -16,6 +16,7 @@ from lastgood.cli.wording import (
     path_text,
     path_within,
     place,
+    size,
     title,
 )
 from lastgood.ids import short
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Outcome, Part, PartOutcome, RestorePlan, Step
-    from lastgood.model.report import HeadMoved, RestoreReport
+    from lastgood.model.report import HeadMoved, NotHeld, RestoreReport
     from lastgood.model.run import Artifact, LastConversation, RecoverReport
     from lastgood.model.session import Effect, Progress, Session, SessionReport
     from lastgood.workspace.opened import OpenWorkspace
@@ -259,10 +260,10 @@ def lacks_transcript(report: RestoreReport) -> bool:
 
 
 def not_held_lines(report: RestoreReport) -> list[str]:
-    """Return what was there at the checkpoint, is missing, and is in no checkpoint (rules S5, T12a)."""
+    """Return what was there at the checkpoint, is missing, and is in no checkpoint (rules S5, S7, T12a)."""
     lines = []
     for reason in ("ignored", "purged"):
-        paths = [one.path for one in report.not_held if one.reason == reason]
+        paths = [one.path for one in report.not_held if one.reason == reason and not one.changed]
         unnamed = report.not_held_unnamed if reason == "ignored" else 0
         shown = ", ".join(path_text(path) for path in paths[:_SHOWN])
         more = _more(len(paths) - _SHOWN, unnamed=unnamed, all_gone=report.folder_made)
@@ -271,7 +272,18 @@ def not_held_lines(report: RestoreReport) -> list[str]:
         if one.reason == "repository":
             head = "" if one.head is None else f", was at {one.head[:12]}"
             lines.append(f"not held: {path_text(one.path)} (a repository of its own{head})")
-    return lines
+    return lines + _missed_lines(report.not_held)
+
+
+def _missed_lines(not_held: Sequence[NotHeld]) -> list[str]:
+    """Return each path that a checkpoint lists as missing in it: nothing brings it back (rule S7)."""
+    lines = []
+    missed = [one for one in not_held if one.omission or one.changed]
+    for one in missed[:_SHOWN]:
+        why = one.reason if one.size is None else f"{one.reason}, {size(one.size)}"
+        what = "stays, though it was another then" if one.changed else "is missing, and does not come back"
+        lines.append(f"{path_text(one.path)} {what}: the checkpoint does not hold it ({why})")
+    return lines + ([f"and {len(missed) - _SHOWN:,} more like that"] if len(missed) > _SHOWN else [])
 
 
 def _more(beyond: int, *, unnamed: int, all_gone: bool) -> str:

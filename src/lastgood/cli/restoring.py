@@ -395,6 +395,8 @@ def _nothing_words(report: RestoreReport, target: Checkpoint) -> str:
     beside = ["conversation"] if lacks_transcript(report) else []
     left = [f"the {one}" for one in dict.fromkeys((*beside, *(part.scope for part in report.parts)))]
     what = f"all but {' and '.join(left)}" if left else "what was asked for"
+    if any(one.omission for one in report.not_held):
+        return f"nothing else to restore: what {called(target)} holds is there already"
     if any(one.reason == SPARED for one in plan.of("keep")):
         return f"nothing else to restore: all but private files already is as in {called(target)}"
     return f"nothing to restore: {what} already is as in {called(target)}"
@@ -418,7 +420,7 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Resto
         )
     if not console.answer(call.verb.name, report):
         console.sentence(f"wrote {called(target)} to {printable(folder)}: {report_counts(report.outcomes)}")
-        for line in remarks(report.outcomes):
+        for line in (*remarks(report.outcomes), *not_held_lines(report)):
             console.warn(line)
     return 0 if report.complete else OMISSIONS
 

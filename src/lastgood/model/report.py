@@ -207,12 +207,20 @@ class HeadMoved(Value):
 class NotHeld(Value):
     """A path that was there at a checkpoint, is not there now, and that no restore can bring back.
 
-    It was ``ignored``, was ``purged`` since, or is the ``.git`` of a nested ``repository`` at ``head``.
+    It was ``ignored``, is the ``.git`` of a nested ``repository`` at ``head``, or was a gap of the
+    checkpoint, of ``size`` bytes, for that reason. ``changed``: it is there, in another size, and stays so.
     """
 
     path: bytes
     reason: NotHeldReason
     head: str | None = None
+    size: int | None = None
+    changed: bool = False
+
+    @property
+    def omission(self) -> bool:
+        """Whether it was to come back (exit code 3): what was ignored was not, nor what somebody purged."""
+        return not self.changed and self.reason not in {"ignored", "repository", "purged"}
 
 
 class RestoreReport(Value):
@@ -221,8 +229,9 @@ class RestoreReport(Value):
     ``planned`` is what was to happen. ``operation`` can be undone. ``directory`` is where
     ``restore --to`` wrote. ``conversation`` says where it came back to, ``progress`` is the record
     now in force, ``irreversible`` are steps of the work that the restore does not take back. ``not_held``
-    says what a restore of the whole workspace could not bring back, as far as the checkpoint names it;
-    ``not_held_unnamed`` counts what was ignored then beyond that: nobody knows which of it is missing.
+    says what a restore could not bring back, as far as the checkpoint names it, of some paths only what is a
+    gap at or below them; ``not_held_unnamed`` counts what was ignored then beyond that: nobody knows which of
+    it is missing.
     ``folder_made``: the workspace's folder was gone. ``index_differs``: HEAD is where it was, and what is
     staged is not what was staged then; told of a restore that was carried out.
     """
@@ -267,7 +276,13 @@ class RestoreReport(Value):
     @property
     def complete(self) -> bool:
         """Whether everything that was asked for was done (exit code 0)."""
-        return not self.omissions and all(part.result in {"restored", "planned"} for part in self.parts)
+        # What a merge cannot bring back may have been taken away since its base, which it keeps.
+        lacking = not self.planned.base and any(one.omission for one in self.not_held)
+        return (
+            not self.omissions
+            and not lacking
+            and all(part.result in {"restored", "planned"} for part in self.parts)
+        )
 
 
 def _is_omission(outcome: Outcome) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from lastgood.model.checkpoint import Checkpoint, HealthNote
     from lastgood.model.operation import Outcome, PartOutcome
-    from lastgood.model.report import HeadMoved, RestoreReport
+    from lastgood.model.report import HeadMoved, NotHeld, RestoreReport
     from lastgood.model.session import Effect, Living, Position, Session, SessionReport, Task
     from lastgood.model.tree import Counts
     from lastgood.value import OsText, Text, Timestamp
@@ -197,6 +197,11 @@ class RecoverReport(Value):
         return None if self.restored is None else self.restored.operation
 
     files: ClassVar[Alias[tuple[Outcome, ...]]] = Alias("outcomes", "What became of each path.")
+
+    @property
+    def not_held(self) -> tuple[NotHeld, ...]:
+        """What was there at the checkpoint, is missing, and could not be brought back (exit code 3)."""
+        return () if self.restored is None else self.restored.not_held
 
     @property
     def omissions(self) -> tuple[Outcome, ...]:

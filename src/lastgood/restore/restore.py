@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from stat import S_ISREG
 
 from lastgood.errors import Conflict, Invalid, Unsafe
 from lastgood.ignore import Includes, TreeRules, is_hand_written
@@ -14,7 +15,7 @@ from lastgood.model.operation import PART, PartOutcome, RestorePlan
 from lastgood.model.path_safety import link_faults, refuse
 from lastgood.model.report import HeadMoved, NotHeld, RestoreReport, planned_outcomes
 from lastgood.model.tree import DIRECTORY, is_content, same_content
-from lastgood.paths import join, printable, to_text
+from lastgood.paths import join, printable, to_bytes, to_text, within
 from lastgood.restore import parts
 from lastgood.restore.execution import PlanExecution, apply_plan, loses_content, place_of
 from lastgood.restore.plan import DeletionEvidence, barred, conflicts, identify, is_barred, occupied, plan
@@ -166,9 +167,12 @@ def _index_differs(context: Context, report: RestoreReport, target: Checkpoint) 
 
 
 def not_held(context: Context, report: RestoreReport, target: Checkpoint) -> tuple[NotHeld, ...]:
-    """Return what was there at a checkpoint, is missing, and is in none (rules S5, T12a)."""
-    if "files" not in report.scopes or report.planned.paths:
+    """Return what was there at a checkpoint, is missing, and is in none (rules S5, S7, T12a)."""
+    if "files" not in report.scopes:
         return ()
+    missed = _missed(context, report, target)
+    if report.planned.paths:
+        return missed
     git = target.manifest.git
     paths = [
         *(NotHeld(path=path, reason="ignored") for path in target.manifest.ignored_paths),
@@ -176,13 +180,34 @@ def not_held(context: Context, report: RestoreReport, target: Checkpoint) -> tup
             NotHeld(path=join(one.path, b".git"), reason="repository", head=one.head)
             for one in (() if git is None else git.nested)
         ),
-        *(NotHeld(path=gap.path, reason="purged") for gap in target.gaps if gap.reason == "purged"),
     ]
-    return tuple(
+    absent = (
         one.replace(path=one.path.removesuffix(b"/"))
         for one in paths
         if not os.path.lexists(join(context.root, one.path.removesuffix(b"/")))
     )
+    return (*absent, *missed)
+
+
+def _missed(context: Context, report: RestoreReport, target: Checkpoint) -> tuple[NotHeld, ...]:
+    """Return what a checkpoint lists as missing in it and that is not there, or in another size (rule S7)."""
+    limits = report.planned.paths
+    told = {step.path for step in report.planned.steps}
+    folder = context.root if report.directory is None else to_bytes(report.directory)
+    found: list[NotHeld] = []
+    for gap in target.gaps:
+        if gap.path in told or (limits and not any(within(gap.path, one) for one in limits)):
+            continue
+        try:
+            there = os.lstat(join(folder, gap.path))
+        except (FileNotFoundError, NotADirectoryError):
+            found.append(NotHeld(path=gap.path, reason=gap.reason, size=gap.size))
+            continue
+        except OSError:  # of what is too deep, or may not be looked at, nothing is known
+            continue
+        if gap.size is not None and S_ISREG(there.st_mode) and there.st_size != gap.size:
+            found.append(NotHeld(path=gap.path, reason=gap.reason, size=gap.size, changed=True))
+    return tuple(found)
 
 
 def _unnamed(report: RestoreReport, target: Checkpoint) -> int:
@@ -331,9 +356,10 @@ def restore_aside(context: Context, target: Checkpoint, *, directory: bytes, tre
     with context.locks.share_store(wait=context.wait):
         outcomes = context.applier_of(directory).write_tree(tree.root, objects=context.engine)
     empty = RestorePlan(id="", target=target.id, workspace_key=context.key, paths=(), steps=())
-    return RestoreReport(
+    report = RestoreReport(
         planned=empty, target=target.id, outcomes=tuple(outcomes), directory=to_text(directory)
     )
+    return report.replace(not_held=_missed(context, report, target))
 
 
 def evidence_of(target: Checkpoint, files: Files, snapshot: WorkspaceSnapshot) -> DeletionEvidence:

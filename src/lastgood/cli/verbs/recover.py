@@ -10,6 +10,7 @@ from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_for
 from lastgood.cli.plans import (
     conversation_lines,
     going_on,
+    not_held_lines,
     owner,
     passed_over_lines,
     recovering_line,
@@ -77,7 +78,8 @@ def recover_verb(call: Call, console: Console) -> int:
                 return DECLINED
     if not console.answer("recover", report):
         _tell(report, call, console)
-    return OMISSIONS if report.omissions else 0
+    lacking = any(one.omission for one in report.not_held)
+    return OMISSIONS if report.omissions or lacking else 0
 
 
 def _choice(call: Call) -> Choice | None:
@@ -225,7 +227,10 @@ def _tell_back(report: RecoverReport, call: Call, console: Console) -> None:
         console.warn(
             f"{target.short_id} is damaged, and not all of it came back: {printable(target.damaged)}"
         )
-    for line in passed_over_lines(report, call):
+    for line in (
+        *([] if report.restored is None else not_held_lines(report.restored)),
+        *passed_over_lines(report, call),
+    ):
         console.warn(line)
     if report.undone_tasks:
         shown = ", ".join(printable(one) for one in report.undone_tasks[:_SHOWN])

@@ -176,6 +176,13 @@ def _tell_made(report: SaveReport, console: Console) -> None:
         console.warn("the time budget ended the save early: the checkpoint is partial")
     if report.new_gaps:
         _tell_gaps(report.new_gaps, console)
+    known = [gap for gap in manifest.gaps if gap not in report.new_gaps]
+    if known:
+        more = f" and {len(known) - _IGNORED_SHOWN:,} more; which: lastgood show @"
+        named = ", ".join(f"{path_text(gap.path)} ({gap.reason})" for gap in known[:_IGNORED_SHOWN])
+        rest = more if len(known) > _IGNORED_SHOWN else ""
+        for line in console.hints(f"not saved, as before: {named}{rest}"):
+            console.note(line)
 
 
 def _tell_ignored(manifest: Manifest, console: Console) -> None:
@@ -199,7 +206,7 @@ def counted(manifest: Manifest) -> str:
 
 
 def _tell_gaps(gaps: tuple[Gap, ...], console: Console) -> None:
-    console.warn(f"{count(len(gaps), 'path')} newly missing in the checkpoint:")
+    console.warn(f"{count(len(gaps), 'path')} not saved:")
     for gap in gaps[:_GAPS_SHOWN]:
         amount = "" if gap.size is None else f", {size(gap.size)}"
         console.warn(f"  {printable(to_text(gap.path))} ({gap.reason}{amount})")
