@@ -32,7 +32,7 @@ from tools.judge import git_faults
 if TYPE_CHECKING:
     from tools.event_loops import Loop
 
-pytest_plugins = ["tools.chance"]
+pytest_plugins = ["tools.chance", "tools.costs"]
 
 HERE = Path(__file__).parent
 MEMORY = Path("/dev/shm")

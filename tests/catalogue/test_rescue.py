@@ -26,6 +26,7 @@ from tools.values import not_none
 
 Save = Callable[..., Checkpoint]
 
+LONG = bool(os.environ.get("LASTGOOD_TORTURE"))
 KEY = "aa" * 10
 AT = 1_767_225_600_000_000_000
 
@@ -639,6 +640,13 @@ def test_an_altered_workspace_gets_its_path_back(catalogue: SqliteCatalogue, sav
     assert catalogue.fault() is None
 
 
+def positions(body: bytes) -> list[int]:
+    """Return which bytes are flipped; in the short form, a tenth of those amid nothing but zeros."""
+    free = [position for position in range(7, len(body), 41) if not any(body[position - 7 : position + 8])]
+    left_out = set(free if not LONG else ()) - set(free[::10])
+    return [position for position in range(7, len(body), 41) if position not in left_out]
+
+
 def test_every_flipped_byte_is_noticed_or_harmless(
     catalogue: SqliteCatalogue, save: Save, arena: Path
 ) -> None:
@@ -665,7 +673,7 @@ def test_every_flipped_byte_is_noticed_or_harmless(
 
     expected = answers(catalogue.path)
     folder = arena / "flips"
-    for position in range(7, len(body), 41):
+    for position in positions(body):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         copy = folder / "catalogue.sqlite3"

@@ -1,20 +1,20 @@
-"""The command line as a person or program meets it: a process, its exit code, its two streams."""
+"""The command line as a person or program meets it: its exit code, its two streams."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.command import command
+from tools.forking import read_at_start
 from tools.forks import NOBODY, be_nobody, said_by_fork
 
 SOURCES = Path(__file__).parent.parent.parent / "src"
-PROGRAM = SOURCES.parent / "lastgood"
 
 
 @dataclass(frozen=True)
@@ -44,25 +44,14 @@ class Bench:
     ) -> Answer:
         """Run ``lastgood`` with arguments as they are."""
         environment = {
+            **read_at_start(),
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
-            "PYTHONPATH": str(SOURCES),
             "LASTGOOD_MAINTENANCE": "off",
-            "LC_ALL": "C.UTF-8",
             **(variables or {}),
         }
-        done = subprocess.run(
-            [sys.executable, str(PROGRAM), *arguments],
-            capture_output=True,
-            text=True,
-            errors="surrogateescape",
-            timeout=300,
-            check=False,
-            cwd=cwd or self.home,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-        )
-        return Answer(done.returncode, done.stdout, done.stderr)
+        done = command(arguments, folder=cwd or self.home, environment=environment)
+        return Answer(done.code, os.fsdecode(done.out_bytes), os.fsdecode(done.err_bytes))
 
     def __call__(self, *arguments: str, variables: Mapping[str, str] | None = None) -> Answer:
         """Run ``lastgood`` for this workspace and store."""

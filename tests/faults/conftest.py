@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import lastgood
+from faults import sweep
 from faults.cli import Bench
 from faults.injector import Injector
 from faults.stage import Stage
 from lastgood.workspace import Workspace
 from tools.judge import git_faults
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
 
 CACHE = Path(__file__).parent.parent.parent / ".cache"
 
@@ -53,3 +58,10 @@ def workspace(bench: Bench) -> Iterator[Workspace]:
     """The workspace of `bench`, opened in this process."""
     with lastgood.open(bench.workspace, store=bench.store, maintenance="off") as opened:
         yield opened
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Tell how much of the long form the sweeps of this process were."""
+    if sweep.count["could"]:
+        rest = "" if sweep.FULL else "; scripts/torture hits each one"
+        terminalreporter.write_line("sweeps: {were} of {could} calls hit".format(**sweep.count) + rest)

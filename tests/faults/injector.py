@@ -29,12 +29,27 @@ SOURCES = HERE.parent.parent / "src"
 
 _NUMBERS = Struct("<8q")
 _ROOTS, _ROOT_SIZE, _HIT_SIZE, _TRACE_SIZE = 4, 512, 1024, 1 << 18
+LONGEST = 20_000
 _HIT_AT = _NUMBERS.size + _ROOTS * _ROOT_SIZE
 _TRACE_AT = _HIT_AT + _HIT_SIZE
-_MAP_SIZE = _TRACE_AT + _TRACE_SIZE
+_KINDS_AT = _TRACE_AT + _TRACE_SIZE
+_MAP_SIZE = _KINDS_AT + LONGEST + 2
 _MODE_AT = 3 * 8
 _CALLS_AT = 8
 _REACHED_AT = 5 * 8
+
+
+class Kind(IntEnum):
+    """What a call does: whether it takes room, and whether a reader can see that it was."""
+
+    STAYS = 0
+    GROWS = 1
+    WRITES = 2
+    SYNCS = 3
+
+
+# With a kind: files elsewhere were changed since the call before.
+AFTER_OTHERS = 16
 
 
 class Mode(IntEnum):
@@ -66,7 +81,10 @@ class Blow:
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of one run: ``status`` is the exit code, negative for a signal."""
+    """What became of one run: ``status`` is the exit code, negative for a signal.
+
+    ``kinds`` has what each call did, by its number; those before the first one and after the last do nothing.
+    """
 
     status: int
     lines: tuple[str, ...]
@@ -74,6 +92,7 @@ class Trial:
     reached: bool
     hit: str
     trace: str = ""
+    kinds: bytes = b""
 
     @property
     def killed(self) -> bool:
@@ -194,8 +213,9 @@ class Injector:
         _armed, calls, _at, _mode, _error, reached, _tracing, traced = _NUMBERS.unpack_from(self._map)
         hit = bytes(self._map[_HIT_AT:_TRACE_AT]).partition(b"\0")[0].decode(errors="replace")
         trace = bytes(self._map[_TRACE_AT : _TRACE_AT + min(traced, _TRACE_SIZE)]).decode(errors="replace")
+        kinds = bytes(self._map[_KINDS_AT : _KINDS_AT + 1 + min(calls, LONGEST)])
         self.disarm()
-        return Trial(answer["status"], tuple(answer["lines"]), calls, bool(reached), hit, trace)
+        return Trial(answer["status"], tuple(answer["lines"]), calls, bool(reached), hit, trace, kinds)
 
     @property
     def reached(self) -> bool:
@@ -217,6 +237,7 @@ class Injector:
         names = b"".join(os.fsencode(root.resolve()).ljust(_ROOT_SIZE, b"\0") for root in roots)
         self._map[_NUMBERS.size : _HIT_AT] = names.ljust(_ROOTS * _ROOT_SIZE, b"\0")
         self._map[_HIT_AT:_TRACE_AT] = bytes(_HIT_SIZE)
+        self._map[_MAP_SIZE - 1] = 0  # nothing was changed elsewhere
         numbers = (1, 0, blow.at, int(blow.mode), blow.error, 0, int(traced), 0)
         self._map[0 : _NUMBERS.size] = _NUMBERS.pack(*numbers)
 

@@ -148,7 +148,7 @@ def assert_nothing_lost(stage: Stage, before: Tree, where: str) -> None:
     """Every content that was there before is in the workspace still, or in a listed checkpoint."""
     missing = contents_of(before) - contents_of(stage.tree())
     with opened(stage) as workspace:
-        for checkpoint in workspace.list():
+        for checkpoint in workspace.list() if missing else ():
             for entry in workspace.entries(checkpoint.id):
                 if missing and entry.kind == "file":
                     missing.discard(workspace.read(checkpoint.id, entry.path))

@@ -23,7 +23,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { ROOTS = 4, ROOT_SIZE = 512, HIT_SIZE = 1024, TRACE_SIZE = 1 << 18 };
+enum { ROOTS = 4, ROOT_SIZE = 512, HIT_SIZE = 1024, TRACE_SIZE = 1 << 18, KINDS = 20001 };
+/* What a call does: it takes no room, takes some, takes as much as it writes, or changes nothing that a reader sees. */
+enum { STAYS = 0, GROWS = 1, WRITES = 2, SYNCS = 3, AFTER_OTHERS = 16 };
 enum { KILL = 0, FAIL = 1, FAIL_FROM = 2, SHORT = 3, PAUSE = 4, STOP = 5 };
 
 struct plan {
@@ -38,6 +40,8 @@ struct plan {
     char roots[ROOTS][ROOT_SIZE];
     char hit[HIT_SIZE];
     char trace[TRACE_SIZE];
+    unsigned char kinds[KINDS]; /* of each call by its number; AFTER_OTHERS: since the one before, files elsewhere changed */
+    unsigned char others;       /* of that, what is still to be said */
 };
 
 static struct plan *plan;
@@ -88,9 +92,17 @@ static void of_path(int directory, const char *path, char *out) {
 }
 
 /* Returns 0 to go on, -1 with errno set to fail, 1 to write short. */
-static int reached(const char *call, const char *path, int grows) {
-    if (!inside(path)) return 0;
+static int reached(const char *call, const char *path, int kind) {
+    if (!inside(path)) {
+        if (kind != SYNCS && path[0] == '/') __atomic_store_n(&plan->others, AFTER_OTHERS, __ATOMIC_SEQ_CST);
+        return 0;
+    }
     int64_t number = __atomic_add_fetch(&plan->count, 1, __ATOMIC_SEQ_CST);
+    int grows = kind == GROWS || kind == WRITES;
+    if (number < KINDS) {
+        unsigned char others = __atomic_exchange_n(&plan->others, 0, __ATOMIC_SEQ_CST);
+        plan->kinds[number] = (unsigned char)(kind | others);
+    }
     if (plan->tracing) {
         char line[PATH_MAX + 64];
         int length = snprintf(line, sizeof line, "%ld %s %s\n", (long)number, call, path);
@@ -118,7 +130,7 @@ static int reached(const char *call, const char *path, int grows) {
         if (plan->mode == KILL) kill(0, SIGKILL); /* it was changed meanwhile */
         return 0;
     case SHORT:
-        return grows == 2 ? 1 : 0;
+        return kind == WRITES ? 1 : 0;
     case FAIL_FROM:
         if (!grows) return 0; /* a full disk does not stop what needs no space */
         errno = (int)plan->error;
@@ -129,22 +141,22 @@ static int reached(const char *call, const char *path, int grows) {
     }
 }
 
-static int at_path(const char *call, int directory, const char *path, int grows) {
+static int at_path(const char *call, int directory, const char *path, int kind) {
     char full[PATH_MAX];
     if (!plan || !plan->armed) return 0;
     int saved = errno;
     of_path(directory, path, full);
     errno = saved;
-    return reached(call, full, grows);
+    return reached(call, full, kind);
 }
 
-static int at_descriptor(const char *call, int descriptor, int grows) {
+static int at_descriptor(const char *call, int descriptor, int kind) {
     char full[PATH_MAX];
     if (!plan || !plan->armed) return 0;
     int saved = errno;
     of_descriptor(descriptor, full);
     errno = saved;
-    return reached(call, full, grows);
+    return reached(call, full, kind);
 }
 
 #define NEXT(result, name, ...) \
@@ -157,7 +169,7 @@ static int changes(int flags) { return (flags & (O_CREAT | O_TRUNC)) != 0 || (fl
     int name(const char *path, int flags, ...) { \
         va_list rest; va_start(rest, flags); int mode = va_arg(rest, int); va_end(rest); \
         NEXT(int, #name, const char *, int, ...); \
-        if (changes(flags) && at_path(#name, AT_FDCWD, path, 1) < 0) return -1; \
+        if (changes(flags) && at_path(#name, AT_FDCWD, path, GROWS) < 0) return -1; \
         return next(path, flags, mode); \
     }
 OPEN(open)
@@ -167,7 +179,7 @@ OPEN(open64)
     int name(int directory, const char *path, int flags, ...) { \
         va_list rest; va_start(rest, flags); int mode = va_arg(rest, int); va_end(rest); \
         NEXT(int, #name, int, const char *, int, ...); \
-        if (changes(flags) && at_path(#name, directory, path, 1) < 0) return -1; \
+        if (changes(flags) && at_path(#name, directory, path, GROWS) < 0) return -1; \
         return next(directory, path, flags, mode); \
     }
 OPENAT(openat)
@@ -176,14 +188,14 @@ OPENAT(openat64)
 #define CREAT(name) \
     int name(const char *path, mode_t mode) { \
         NEXT(int, #name, const char *, mode_t); \
-        return at_path(#name, AT_FDCWD, path, 1) < 0 ? -1 : next(path, mode); \
+        return at_path(#name, AT_FDCWD, path, GROWS) < 0 ? -1 : next(path, mode); \
     }
 CREAT(creat)
 CREAT(creat64)
 
 ssize_t write(int descriptor, const void *bytes, size_t count) {
     NEXT(ssize_t, "write", int, const void *, size_t);
-    int verdict = at_descriptor("write", descriptor, 2);
+    int verdict = at_descriptor("write", descriptor, WRITES);
     if (verdict < 0) return -1;
     return next(descriptor, bytes, verdict && count > 1 ? count / 2 : count);
 }
@@ -191,7 +203,7 @@ ssize_t write(int descriptor, const void *bytes, size_t count) {
 #define PWRITE(name, offset_type) \
     ssize_t name(int descriptor, const void *bytes, size_t count, offset_type offset) { \
         NEXT(ssize_t, #name, int, const void *, size_t, offset_type); \
-        int verdict = at_descriptor(#name, descriptor, 2); \
+        int verdict = at_descriptor(#name, descriptor, WRITES); \
         if (verdict < 0) return -1; \
         return next(descriptor, bytes, verdict && count > 1 ? count / 2 : count, offset); \
     }
@@ -200,7 +212,7 @@ PWRITE(pwrite64, off64_t)
 
 ssize_t writev(int descriptor, const struct iovec *parts, int count) {
     NEXT(ssize_t, "writev", int, const struct iovec *, int);
-    int verdict = at_descriptor("writev", descriptor, 2);
+    int verdict = at_descriptor("writev", descriptor, WRITES);
     if (verdict < 0) return -1;
     if (!verdict || count < 1) return next(descriptor, parts, count);
     struct iovec first = parts[0];
@@ -211,14 +223,14 @@ ssize_t writev(int descriptor, const struct iovec *parts, int count) {
 #define PWRITEV(name, offset_type) \
     ssize_t name(int descriptor, const struct iovec *parts, int count, offset_type offset) { \
         NEXT(ssize_t, #name, int, const struct iovec *, int, offset_type); \
-        return at_descriptor(#name, descriptor, 1) < 0 ? -1 : next(descriptor, parts, count, offset); \
+        return at_descriptor(#name, descriptor, GROWS) < 0 ? -1 : next(descriptor, parts, count, offset); \
     }
 PWRITEV(pwritev, off_t)
 PWRITEV(pwritev64, off64_t)
 
 ssize_t copy_file_range(int from, off64_t *from_at, int to, off64_t *to_at, size_t count, unsigned flags) {
     NEXT(ssize_t, "copy_file_range", int, off64_t *, int, off64_t *, size_t, unsigned);
-    int verdict = at_descriptor("copy_file_range", to, 2);
+    int verdict = at_descriptor("copy_file_range", to, WRITES);
     if (verdict < 0) return -1;
     return next(from, from_at, to, to_at, verdict && count > 1 ? count / 2 : count, flags);
 }
@@ -226,62 +238,62 @@ ssize_t copy_file_range(int from, off64_t *from_at, int to, off64_t *to_at, size
 #define SENDFILE(name, offset_type) \
     ssize_t name(int to, int from, offset_type *offset, size_t count) { \
         NEXT(ssize_t, #name, int, int, offset_type *, size_t); \
-        int verdict = at_descriptor(#name, to, 2); \
+        int verdict = at_descriptor(#name, to, WRITES); \
         if (verdict < 0) return -1; \
         return next(to, from, offset, verdict && count > 1 ? count / 2 : count); \
     }
 SENDFILE(sendfile, off_t)
 SENDFILE(sendfile64, off64_t)
 
-#define ON_DESCRIPTOR(name, grows, parameters, arguments, types) \
+#define ON_DESCRIPTOR(name, kind, parameters, arguments, types) \
     int name parameters { \
         NEXT(int, #name, types); \
-        return at_descriptor(#name, descriptor, grows) < 0 ? -1 : next arguments; \
+        return at_descriptor(#name, descriptor, kind) < 0 ? -1 : next arguments; \
     }
 #define TYPES(...) __VA_ARGS__
-ON_DESCRIPTOR(fsync, 0, (int descriptor), (descriptor), int)
-ON_DESCRIPTOR(fdatasync, 0, (int descriptor), (descriptor), int)
-ON_DESCRIPTOR(syncfs, 0, (int descriptor), (descriptor), int)
-ON_DESCRIPTOR(fchmod, 0, (int descriptor, mode_t mode), (descriptor, mode), TYPES(int, mode_t))
-ON_DESCRIPTOR(ftruncate, 0, (int descriptor, off_t size), (descriptor, size), TYPES(int, off_t))
-ON_DESCRIPTOR(ftruncate64, 0, (int descriptor, off64_t size), (descriptor, size), TYPES(int, off64_t))
-ON_DESCRIPTOR(fallocate, 1, (int descriptor, int mode, off_t at, off_t size), (descriptor, mode, at, size), TYPES(int, int, off_t, off_t))
-ON_DESCRIPTOR(fallocate64, 1, (int descriptor, int mode, off64_t at, off64_t size), (descriptor, mode, at, size), TYPES(int, int, off64_t, off64_t))
-ON_DESCRIPTOR(futimens, 0, (int descriptor, const struct timespec times[2]), (descriptor, times), TYPES(int, const struct timespec *))
+ON_DESCRIPTOR(fsync, SYNCS, (int descriptor), (descriptor), int)
+ON_DESCRIPTOR(fdatasync, SYNCS, (int descriptor), (descriptor), int)
+ON_DESCRIPTOR(syncfs, SYNCS, (int descriptor), (descriptor), int)
+ON_DESCRIPTOR(fchmod, STAYS, (int descriptor, mode_t mode), (descriptor, mode), TYPES(int, mode_t))
+ON_DESCRIPTOR(ftruncate, STAYS, (int descriptor, off_t size), (descriptor, size), TYPES(int, off_t))
+ON_DESCRIPTOR(ftruncate64, STAYS, (int descriptor, off64_t size), (descriptor, size), TYPES(int, off64_t))
+ON_DESCRIPTOR(fallocate, GROWS, (int descriptor, int mode, off_t at, off_t size), (descriptor, mode, at, size), TYPES(int, int, off_t, off_t))
+ON_DESCRIPTOR(fallocate64, GROWS, (int descriptor, int mode, off64_t at, off64_t size), (descriptor, mode, at, size), TYPES(int, int, off64_t, off64_t))
+ON_DESCRIPTOR(futimens, STAYS, (int descriptor, const struct timespec times[2]), (descriptor, times), TYPES(int, const struct timespec *))
 
 /* These two answer with the error itself; a failing allocation in advance is only ever "full". */
 #define ALLOCATE(name, offset_type) \
     int name(int descriptor, offset_type at, offset_type size) { \
         NEXT(int, #name, int, offset_type, offset_type); \
-        return at_descriptor(#name, descriptor, 1) < 0 ? errno : next(descriptor, at, size); \
+        return at_descriptor(#name, descriptor, GROWS) < 0 ? errno : next(descriptor, at, size); \
     }
 ALLOCATE(posix_fallocate, off_t)
 ALLOCATE(posix_fallocate64, off64_t)
 
-#define ON_PATH(name, directory, grows, parameters, arguments, types) \
+#define ON_PATH(name, directory, kind, parameters, arguments, types) \
     int name parameters { \
         NEXT(int, #name, types); \
-        return at_path(#name, directory, path, grows) < 0 ? -1 : next arguments; \
+        return at_path(#name, directory, path, kind) < 0 ? -1 : next arguments; \
     }
-ON_PATH(unlink, AT_FDCWD, 0, (const char *path), (path), const char *)
-ON_PATH(unlinkat, at, 0, (int at, const char *path, int flags), (at, path, flags), TYPES(int, const char *, int))
-ON_PATH(remove, AT_FDCWD, 0, (const char *path), (path), const char *)
-ON_PATH(mkdir, AT_FDCWD, 1, (const char *path, mode_t mode), (path, mode), TYPES(const char *, mode_t))
-ON_PATH(mkdirat, at, 1, (int at, const char *path, mode_t mode), (at, path, mode), TYPES(int, const char *, mode_t))
-ON_PATH(rmdir, AT_FDCWD, 0, (const char *path), (path), const char *)
-ON_PATH(chmod, AT_FDCWD, 0, (const char *path, mode_t mode), (path, mode), TYPES(const char *, mode_t))
-ON_PATH(fchmodat, at, 0, (int at, const char *path, mode_t mode, int flags), (at, path, mode, flags), TYPES(int, const char *, mode_t, int))
-ON_PATH(truncate, AT_FDCWD, 0, (const char *path, off_t size), (path, size), TYPES(const char *, off_t))
-ON_PATH(truncate64, AT_FDCWD, 0, (const char *path, off64_t size), (path, size), TYPES(const char *, off64_t))
-ON_PATH(utimensat, at, 0, (int at, const char *path, const struct timespec times[2], int flags), (at, path, times, flags), TYPES(int, const char *, const struct timespec *, int))
-ON_PATH(link, AT_FDCWD, 1, (const char *from, const char *path), (from, path), TYPES(const char *, const char *))
-ON_PATH(linkat, at, 1, (int from_at, const char *from, int at, const char *path, int flags), (from_at, from, at, path, flags), TYPES(int, const char *, int, const char *, int))
-ON_PATH(symlink, AT_FDCWD, 1, (const char *target, const char *path), (target, path), TYPES(const char *, const char *))
-ON_PATH(symlinkat, at, 1, (const char *target, int at, const char *path), (target, at, path), TYPES(const char *, int, const char *))
-ON_PATH(rename, AT_FDCWD, 1, (const char *path, const char *to), (path, to), TYPES(const char *, const char *))
-ON_PATH(renameat, at, 1, (int at, const char *path, int to_at, const char *to), (at, path, to_at, to), TYPES(int, const char *, int, const char *))
-ON_PATH(renameat2, at, 1, (int at, const char *path, int to_at, const char *to, unsigned flags), (at, path, to_at, to, flags), TYPES(int, const char *, int, const char *, unsigned))
-ON_PATH(mknod, AT_FDCWD, 1, (const char *path, mode_t mode, dev_t device), (path, mode, device), TYPES(const char *, mode_t, dev_t))
+ON_PATH(unlink, AT_FDCWD, STAYS, (const char *path), (path), const char *)
+ON_PATH(unlinkat, at, STAYS, (int at, const char *path, int flags), (at, path, flags), TYPES(int, const char *, int))
+ON_PATH(remove, AT_FDCWD, STAYS, (const char *path), (path), const char *)
+ON_PATH(mkdir, AT_FDCWD, GROWS, (const char *path, mode_t mode), (path, mode), TYPES(const char *, mode_t))
+ON_PATH(mkdirat, at, GROWS, (int at, const char *path, mode_t mode), (at, path, mode), TYPES(int, const char *, mode_t))
+ON_PATH(rmdir, AT_FDCWD, STAYS, (const char *path), (path), const char *)
+ON_PATH(chmod, AT_FDCWD, STAYS, (const char *path, mode_t mode), (path, mode), TYPES(const char *, mode_t))
+ON_PATH(fchmodat, at, STAYS, (int at, const char *path, mode_t mode, int flags), (at, path, mode, flags), TYPES(int, const char *, mode_t, int))
+ON_PATH(truncate, AT_FDCWD, STAYS, (const char *path, off_t size), (path, size), TYPES(const char *, off_t))
+ON_PATH(truncate64, AT_FDCWD, STAYS, (const char *path, off64_t size), (path, size), TYPES(const char *, off64_t))
+ON_PATH(utimensat, at, STAYS, (int at, const char *path, const struct timespec times[2], int flags), (at, path, times, flags), TYPES(int, const char *, const struct timespec *, int))
+ON_PATH(link, AT_FDCWD, GROWS, (const char *from, const char *path), (from, path), TYPES(const char *, const char *))
+ON_PATH(linkat, at, GROWS, (int from_at, const char *from, int at, const char *path, int flags), (from_at, from, at, path, flags), TYPES(int, const char *, int, const char *, int))
+ON_PATH(symlink, AT_FDCWD, GROWS, (const char *target, const char *path), (target, path), TYPES(const char *, const char *))
+ON_PATH(symlinkat, at, GROWS, (const char *target, int at, const char *path), (target, at, path), TYPES(const char *, int, const char *))
+ON_PATH(rename, AT_FDCWD, GROWS, (const char *path, const char *to), (path, to), TYPES(const char *, const char *))
+ON_PATH(renameat, at, GROWS, (int at, const char *path, int to_at, const char *to), (at, path, to_at, to), TYPES(int, const char *, int, const char *))
+ON_PATH(renameat2, at, GROWS, (int at, const char *path, int to_at, const char *to, unsigned flags), (at, path, to_at, to, flags), TYPES(int, const char *, int, const char *, unsigned))
+ON_PATH(mknod, AT_FDCWD, GROWS, (const char *path, mode_t mode, dev_t device), (path, mode, device), TYPES(const char *, mode_t, dev_t))
 
 int msync(void *start, size_t length, int flags) {
     NEXT(int, "msync", void *, size_t, int);

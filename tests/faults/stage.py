@@ -80,12 +80,23 @@ class Stage:
     def roots(self) -> tuple[Path, Path]:
         return (self.workspace, self.store)
 
-    def prepare(self, build: Callable[[Stage], None]) -> None:
-        """Let a function build workspace and store in their live place, and keep that as template."""
+    def prepare(self, build: Callable[[Stage], None], *, once: bool = False) -> None:
+        """Let a function build workspace and store in their live place, and keep that as template.
+
+        What takes long is built ``once``, and copied for the other tests of the file.
+        """
+        built = self.folder.with_name(f"{self.folder.name}-{build.__name__}")
         _remove(self.folder)
+        if once and built.exists():
+            self.folder.mkdir()
+            _copy(built, self.template)
+            self.reset()
+            return
         self.workspace.mkdir(parents=True)
         build(self)
         self.keep()
+        if once:
+            _copy(self.template, built)
 
     def keep(self, name: str = "template") -> None:
         """Keep the present state under a name."""
@@ -103,13 +114,56 @@ class Stage:
 
 
 def _remove(folder: Path) -> None:
-    for place, _, _ in os.walk(os.fsencode(folder)):
-        os.chmod(place, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        _remove_all(os.fsencode(folder))
+    except FileNotFoundError:
+        return
+    except OSError:  # something is still at work there
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_all(place: bytes) -> None:
+    os.chmod(place, 0o700)
+    with os.scandir(place) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                _remove_all(entry.path)
+            else:
+                os.unlink(entry.path)
+    os.rmdir(place)
 
 
 def _copy(source: Path, target: Path) -> None:
-    shutil.copytree(source, target, symlinks=True, copy_function=shutil.copy2)
+    """Copy a folder with its modes and times: what `shutil.copytree` does, in a third of the time."""
+    _copy_all(os.fsencode(source), os.fsencode(target))
+
+
+def _copy_all(source: bytes, target: bytes) -> None:
+    os.mkdir(target)
+    with os.scandir(source) as entries:
+        for entry in entries:
+            to = target + b"/" + entry.name
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), to)
+            elif entry.is_dir():
+                _copy_all(entry.path, to)
+            else:
+                _copy_file(entry.path, to)
+    status = os.stat(source)
+    os.chmod(target, stat.S_IMODE(status.st_mode))
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _copy_file(source: bytes, target: bytes) -> None:
+    reader = os.open(source, os.O_RDONLY)
+    writer = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    status = os.fstat(reader)
+    while os.sendfile(writer, reader, None, status.st_size or 1):
+        pass
+    os.fchmod(writer, stat.S_IMODE(status.st_mode))
+    os.utime(writer, ns=(status.st_atime_ns, status.st_mtime_ns))
+    os.close(reader)
+    os.close(writer)
 
 
 def fill(root: Path) -> None:

@@ -1,4 +1,9 @@
-"""Which calls of a verb are hit: all of them in the long form, an even sample in the short one."""
+"""Which calls of a verb are hit: all of them in the long form, an even sample in the short one.
+
+Of its sample, the short form leaves out a call at which a blow leaves what it leaves at another one: a kill
+after nothing but a sync, a disk that is full before the next call that takes room, a short write where
+nothing is written.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +11,20 @@ import errno
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Protocol
 
 import pytest
 
-from faults.injector import Blow, Injector, Mode, Trial
+from faults.injector import AFTER_OTHERS, LONGEST, Blow, Injector, Kind, Mode, Trial
 from faults.stage import Stage
 from lastgood.errors import LastgoodError
 
 # The torture run sets this; the share of points that the short form tries is one in STRIDE.
 FULL = bool(os.environ.get("LASTGOOD_TORTURE"))
-LONGEST_SWEEP = 20_000
 SHOWN = 12
+# How many calls could be hit in all sweeps of this process, and how many were.
+count = {"could": 0, "were": 0}
 BLOWS = {
     "killed": Blow(),
     "bad-disk": Blow(mode=Mode.FAIL, error=errno.EIO),
@@ -36,6 +44,12 @@ STOPPED = each_of("killed", "bad-disk", "full")
 FAILED = each_of("full-once", "bad-disk", "full", "short")
 
 
+class ChecksAWay(Protocol):
+    """Checks what is left of a trial, and what comes of it by one of two ways."""
+
+    def __call__(self, trial: Trial, where: str, *, roll_back: bool) -> None: ...
+
+
 def sweep(
     injector: Injector,
     stage: Stage,
@@ -52,26 +66,108 @@ def sweep(
     ``points`` is how many calls the short form tries. The checker gets the trial and a sentence
     that says what was hit.
     """
-    order = {"workspace": str(stage.workspace), "store": str(stage.store), **parameters}
-    stage.reset(state)
-    clean = injector.run(verb, order, roots=stage.roots, blow=replace(blow, at=0))
-    assert clean.status == 0, f"{verb} fails by itself: {clean.lines}"
-    faults = []
-    for at in _chosen(clean.calls, points):
-        stage.reset(state)
-        trial = injector.run(verb, order, roots=stage.roots, blow=replace(blow, at=at))
-        where = f"{verb}: {replace(blow, at=at)} ({trial.hit})"
+    strikes = _Strikes(injector, stage, verb, parameters, blow=blow, state=state)
+    for at in strikes.chosen(points):
+        strikes.check(at, check)
+    return strikes.told()
+
+
+def sweep_both_ways(
+    injector: Injector,
+    stage: Stage,
+    verb: str,
+    parameters: Mapping[str, object],
+    *,
+    blow: Blow,
+    check: ChecksAWay,
+    points: int,
+) -> int:
+    """Do the same with a checker that is told whether to take back what was interrupted, or to finish it.
+
+    A trial that left a restore interrupted is done twice, once for each; any other one is told one of them.
+    """
+    strikes = _Strikes(injector, stage, verb, parameters, blow=blow, state="template")
+    for at in strikes.chosen(points):
+        back = at % 2 == 1
+        strikes.check(at, partial(check, roll_back=back))
+        if strikes.left_interrupted:
+            strikes.check(at, partial(check, roll_back=not back))
+    return strikes.told()
+
+
+class _Strikes:
+    """The trials of one verb and one kind of blow, and the faults that they brought to light."""
+
+    def __init__(
+        self,
+        injector: Injector,
+        stage: Stage,
+        verb: str,
+        parameters: Mapping[str, object],
+        *,
+        blow: Blow,
+        state: str,
+    ) -> None:
+        self._injector, self._stage, self._state = injector, stage, state
+        self._verb, self._blow = verb, blow
+        self._order = {"workspace": str(stage.workspace), "store": str(stage.store), **parameters}
+        self._faults: list[str] = []
+        self.left_interrupted = False
+        self._clean = self._run(0)
+        assert self._clean.status == 0, f"{verb} fails by itself: {self._clean.lines}"
+
+    def _run(self, at: int) -> Trial:
+        self._stage.reset(self._state)
+        blow = replace(self._blow, at=at)
+        return self._injector.run(self._verb, self._order, roots=self._stage.roots, blow=blow)
+
+    def chosen(self, points: int) -> list[int]:
+        """Return the numbers of the calls to hit."""
+        calls = self._clean.calls
+        numbers = _chosen(calls, points)
+        if not FULL:
+            alike = partial(first_alike, kinds=self._clean.kinds, mode=self._blow.mode)
+            numbers = sorted({alike(number) for number in numbers})
+        count["could"] += calls
+        count["were"] += len(numbers)
+        return numbers
+
+    def check(self, at: int, check: Callable[[Trial, str], None]) -> None:
+        """Strike at a call, and check what is left."""
+        trial = self._run(at)
+        where = f"{self._verb}: {replace(self._blow, at=at)} ({trial.hit})"
+        self.left_interrupted = any(self._stage.store.glob("workspaces/*/restore.journal"))
         try:
             check(trial, where)
         except (AssertionError, LastgoodError) as error:
-            faults.append(f"{where}: {type(error).__name__}: {error}")
-    assert not faults, f"{len(faults)} of {clean.calls} calls\n" + "\n".join(faults[:SHOWN])
-    return clean.calls
+            self._faults.append(f"{where}: {type(error).__name__}: {error}")
+
+    def told(self) -> int:
+        """Return how many calls there are; fail if there were faults."""
+        calls, faults = self._clean.calls, self._faults
+        assert not faults, f"{len(faults)} of {calls} calls\n" + "\n".join(faults[:SHOWN])
+        return calls
+
+
+def first_alike(at: int, *, kinds: bytes, mode: Mode) -> int:
+    """Return the number of the call at which a blow of a mode leaves the same as at another one."""
+    calls = len(kinds) - 1
+    does = [kind & ~AFTER_OTHERS for kind in kinds]
+    if mode == Mode.KILL:
+        # Whoever is killed after a sync has changed no more than who is killed before it.
+        while 1 < at <= calls and does[at - 1] == Kind.SYNCS and does[at] == kinds[at]:
+            at -= 1
+    elif mode == Mode.FAIL_FROM:
+        while at <= calls and does[at] not in {Kind.GROWS, Kind.WRITES}:
+            at += 1
+    elif mode == Mode.SHORT and at <= calls and does[at] != Kind.WRITES:
+        at = calls + 1
+    return at
 
 
 def _chosen(calls: int, points: int) -> list[int]:
     """Return the numbers of the calls to hit; the short form keeps both ends, where protocols turn."""
-    assert 0 < calls < LONGEST_SWEEP
+    assert 0 < calls < LONGEST
     if FULL or calls <= points:
         return list(range(1, calls + 2))
     ends = points // 4

@@ -5,13 +5,45 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from faults.injector import Blow, Injector, Mode
+import pytest
+
+from faults.injector import AFTER_OTHERS, Blow, Injector, Kind, Mode
+from faults.sweep import first_alike
 
 
 def test_every_change_below_a_root_is_counted(injector: Injector, tmp_path: Path) -> None:
     trial = injector.run("write", {"directory": str(tmp_path), "files": 3}, roots=(tmp_path,), blow=Blow())
     assert trial.lines == ("wrote",)
     assert trial.calls == 6  # three files opened, three written
+
+
+def test_what_each_call_does_is_told(injector: Injector, tmp_path: Path) -> None:
+    roots = (tmp_path / "file-0", tmp_path / "file-2")
+    trial = injector.run("write", {"directory": str(tmp_path), "files": 3}, roots=roots, blow=Blow())
+    # Between the two that count, another file was written.
+    assert list(trial.kinds[1:]) == [Kind.GROWS, Kind.WRITES, Kind.GROWS | AFTER_OTHERS, Kind.WRITES]
+
+
+G, W, S, R = Kind.GROWS, Kind.WRITES, Kind.SYNCS, Kind.STAYS
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        (Mode.KILL, [1, 2, 3, 3, 3, 6, 7, 8]),
+        (Mode.FAIL, [1, 2, 3, 4, 5, 6, 7, 8]),
+        (Mode.FAIL_FROM, [1, 2, 6, 6, 6, 6, 8, 8]),
+        (Mode.SHORT, [8, 2, 8, 8, 8, 6, 8, 8]),
+    ],
+)
+def test_calls_at_which_a_blow_leaves_the_same_are_known(mode: Mode, expected: list[int]) -> None:
+    kinds = bytes([0, G, W, S, S, R, W, R])
+    assert [first_alike(at, kinds=kinds, mode=mode) for at in range(1, 9)] == expected
+
+
+def test_a_kill_after_a_sync_is_another_one_if_files_elsewhere_were_changed_since() -> None:
+    kinds = bytes([0, G, S, G | AFTER_OTHERS])
+    assert first_alike(3, kinds=kinds, mode=Mode.KILL) == 3
 
 
 def test_changes_elsewhere_are_not_counted(injector: Injector, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from faults.injector import Blow, Injector, Trial
 from faults.scenes import opened
 from faults.stage import Stage, Tree, differences
-from faults.sweep import WAYS, sweep
+from faults.sweep import WAYS, sweep, sweep_both_ways
 
 NOT_FOUND = 10
 
@@ -116,13 +116,12 @@ def _ends(injector: Injector, stage: Stage) -> tuple[Tree, Tree]:
     return start, target
 
 
-@WAYS
 def test_closed_directories_are_closed_again_after_a_restore_killed_at_any_call(
-    injector: Injector, stage: Stage, *, roll_back: bool
+    injector: Injector, stage: Stage
 ) -> None:
     start, target = _ends(injector, stage)
 
-    def check(trial: Trial, where: str) -> None:
+    def check(trial: Trial, where: str, *, roll_back: bool) -> None:
         assert trial.killed or trial.said("restored"), f"{where}: {trial.lines}"
         with opened(stage) as workspace:
             interrupted = workspace.status().state == "interrupted"
@@ -135,7 +134,7 @@ def test_closed_directories_are_closed_again_after_a_restore_killed_at_any_call(
         assert _whole(stage) == wanted, f"{where}: {differences(_whole(stage), wanted)}"
 
     parameters = {"ref": "first", "ordinary": True}
-    sweep(injector, stage, "restore", parameters, blow=Blow(), check=check, points=24)
+    sweep_both_ways(injector, stage, "restore", parameters, blow=Blow(), check=check, points=24)
 
 
 @WAYS

@@ -10,7 +10,7 @@ from faults.cli import git
 from faults.injector import Blow, Injector, Trial
 from faults.scenes import opened, recover
 from faults.stage import Stage
-from faults.sweep import WAYS, each_of, sweep
+from faults.sweep import each_of, sweep, sweep_both_ways
 
 pytestmark = pytest.mark.faults
 
@@ -47,10 +47,7 @@ def left_over(stage: Stage) -> list[str]:
     return [name for name in names if name.endswith(".lock") or name.startswith("lastgood-")]
 
 
-@WAYS
-def test_a_kill_leaves_what_can_be_finished_or_taken_back(
-    injector: Injector, stage: Stage, *, roll_back: bool
-) -> None:
+def test_a_kill_leaves_what_can_be_finished_or_taken_back(injector: Injector, stage: Stage) -> None:
     stage.prepare(staged_and_gone_on)
     start = seen(stage)
     with opened(stage) as workspace:
@@ -58,7 +55,7 @@ def test_a_kill_leaves_what_can_be_finished_or_taken_back(
     target = seen(stage)
     assert target != start
 
-    def check(trial: Trial, where: str) -> None:
+    def check(trial: Trial, where: str, *, roll_back: bool) -> None:
         assert trial.killed or trial.said("restored"), f"{where}: {trial.lines}"
         with opened(stage) as workspace:
             interrupted = workspace.status().state == "interrupted"
@@ -73,7 +70,7 @@ def test_a_kill_leaves_what_can_be_finished_or_taken_back(
                 workspace.undo()
             assert seen(stage) == start, f"{where}: {seen(stage)}"
 
-    sweep(injector, stage, "restore", OPTIONS, blow=Blow(), check=check, points=60)
+    sweep_both_ways(injector, stage, "restore", OPTIONS, blow=Blow(), check=check, points=60)
 
 
 @each_of("bad-disk", "full", "short")

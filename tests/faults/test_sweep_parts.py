@@ -12,7 +12,7 @@ from faults.cli import git
 from faults.injector import Blow, Injector, Trial
 from faults.scenes import assert_nothing_lost, opened, target_of
 from faults.stage import Stage, Tree, alter, differences, edit, fill
-from faults.sweep import WAYS, each_of, sweep
+from faults.sweep import each_of, sweep, sweep_both_ways
 from lastgood.model.session import Progress
 
 pytestmark = pytest.mark.faults
@@ -136,20 +136,19 @@ def assert_one_end(stage: HostStage, where: str, *, start: Seen, target: Seen, r
         assert workspace.verify().ok, where
 
 
-@WAYS
 def test_a_restore_of_everything_killed_at_any_call_ends_at_one_end(
-    injector: Injector, hosted: HostStage, *, roll_back: bool
+    injector: Injector, hosted: HostStage
 ) -> None:
     hosted.prepare(everything)
     start, target = ends(hosted)
 
-    def check(trial: Trial, where: str) -> None:
+    def check(trial: Trial, where: str, *, roll_back: bool) -> None:
         assert trial.killed or trial.said("restored"), f"{where}: {trial.lines}"
         assert_nothing_lost(hosted, start.tree, where)
         assert_one_end(hosted, where, start=start, target=target, roll_back=roll_back)
 
     order = {"ref": "first", "options": EVERYTHING}
-    sweep(injector, hosted, "restore", order, blow=Blow(), check=check, points=60)
+    sweep_both_ways(injector, hosted, "restore", order, blow=Blow(), check=check, points=60)
 
 
 @each_of("full-once", "bad-disk")
@@ -179,9 +178,8 @@ def test_a_restore_of_everything_that_fails_at_any_call_says_what_it_left(
     sweep(injector, hosted, "restore", order, blow=blow, check=check, points=30)
 
 
-@WAYS
 def test_an_undo_of_everything_killed_at_any_call_ends_at_one_end(
-    injector: Injector, hosted: HostStage, *, roll_back: bool
+    injector: Injector, hosted: HostStage
 ) -> None:
     hosted.prepare(everything)
     start, target = ends(hosted)
@@ -189,7 +187,7 @@ def test_an_undo_of_everything_killed_at_any_call_ends_at_one_end(
         workspace.restore("first", git=True)
     hosted.keep()
 
-    def check(trial: Trial, where: str) -> None:
+    def check(trial: Trial, where: str, *, roll_back: bool) -> None:
         assert trial.killed or trial.said("undone"), f"{where}: {trial.lines}"
         with opened(hosted) as workspace:
             interrupted = workspace.status().state == "interrupted"
@@ -204,13 +202,10 @@ def test_an_undo_of_everything_killed_at_any_call_ends_at_one_end(
             wanted = target if present == start else start
             assert seen(hosted) == wanted, f"{where}: {seen(hosted).unlike(wanted)}"
 
-    sweep(injector, hosted, "undo", {}, blow=Blow(), check=check, points=40)
+    sweep_both_ways(injector, hosted, "undo", {}, blow=Blow(), check=check, points=40)
 
 
-@WAYS
-def test_a_merge_killed_at_any_call_ends_at_one_end(
-    injector: Injector, hosted: HostStage, *, roll_back: bool
-) -> None:
+def test_a_merge_killed_at_any_call_ends_at_one_end(injector: Injector, hosted: HostStage) -> None:
     """T17: merged contents are in the store before the journal names them."""
     hosted.prepare(everything)
     readme = hosted.workspace / "src" / "app.py"
@@ -223,10 +218,10 @@ def test_a_merge_killed_at_any_call_ends_at_one_end(
     target = seen(hosted)
     hosted.reset()
 
-    def check(trial: Trial, where: str) -> None:
+    def check(trial: Trial, where: str, *, roll_back: bool) -> None:
         assert trial.killed or trial.said("restored"), f"{where}: {trial.lines}"
         assert_nothing_lost(hosted, start.tree, where)
         assert_one_end(hosted, where, start=start, target=target, roll_back=roll_back)
 
     order = {"ref": "first", "options": options}
-    sweep(injector, hosted, "restore", order, blow=Blow(), check=check, points=40)
+    sweep_both_ways(injector, hosted, "restore", order, blow=Blow(), check=check, points=40)

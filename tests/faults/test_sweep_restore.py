@@ -14,48 +14,41 @@ from faults.scenes import (
     two_checkpoints,
 )
 from faults.stage import Stage, differences
-from faults.sweep import FAILED, WAYS, sweep
+from faults.sweep import FAILED, WAYS, sweep, sweep_both_ways
 
 pytestmark = pytest.mark.faults
 
 
-@WAYS
-def test_a_restore_killed_at_any_call_is_finished_or_taken_back(
-    injector: Injector, stage: Stage, *, roll_back: bool
-) -> None:
+def test_a_restore_killed_at_any_call_is_finished_or_taken_back(injector: Injector, stage: Stage) -> None:
     stage.prepare(two_checkpoints)
     start, target = stage.tree(), target_of(stage)
 
-    def check(trial: Trial, where: str) -> None:
+    def check(trial: Trial, where: str, *, roll_back: bool) -> None:
         assert trial.killed or trial.said("restored"), f"{where}: {trial.lines}"
         assert_nothing_lost(stage, start, where)
         assert_settled(stage, trial, where, start=start, target=target, roll_back=roll_back)
         assert_nothing_lost(stage, start, where)
 
-    sweep(injector, stage, "restore", {"ref": "first"}, blow=Blow(), check=check, points=80)
+    sweep_both_ways(injector, stage, "restore", {"ref": "first"}, blow=Blow(), check=check, points=80)
 
 
-@WAYS
 @FAILED
 def test_a_restore_failed_at_any_call_is_finished_or_taken_back(
-    injector: Injector, stage: Stage, blow: Blow, *, roll_back: bool
+    injector: Injector, stage: Stage, blow: Blow
 ) -> None:
     stage.prepare(two_checkpoints)
     start, target = stage.tree(), target_of(stage)
 
-    def check(trial: Trial, where: str) -> None:
+    def check(trial: Trial, where: str, *, roll_back: bool) -> None:
         spoke = trial.said("restored") or trial.said("failed") or trial.said("incomplete")
         assert spoke, f"{where}: no typed answer: {trial.status} {trial.lines}"
         assert_nothing_lost(stage, start, where)
         assert_settled(stage, trial, where, start=start, target=target, roll_back=roll_back)
 
-    sweep(injector, stage, "restore", {"ref": "first"}, blow=blow, check=check, points=30)
+    sweep_both_ways(injector, stage, "restore", {"ref": "first"}, blow=blow, check=check, points=30)
 
 
-@WAYS
-def test_an_undo_killed_at_any_call_is_finished_or_taken_back(
-    injector: Injector, stage: Stage, *, roll_back: bool
-) -> None:
+def test_an_undo_killed_at_any_call_is_finished_or_taken_back(injector: Injector, stage: Stage) -> None:
     stage.prepare(two_checkpoints)
     target = stage.tree()
     with opened(stage) as workspace:
@@ -63,7 +56,7 @@ def test_an_undo_killed_at_any_call_is_finished_or_taken_back(
     stage.keep()
     start = stage.tree()
 
-    def check(trial: Trial, where: str) -> None:
+    def check(trial: Trial, where: str, *, roll_back: bool) -> None:
         assert trial.killed or trial.said("undone"), f"{where}: {trial.lines}"
         assert_nothing_lost(stage, start, where)
         with opened(stage) as workspace:
@@ -77,7 +70,7 @@ def test_an_undo_killed_at_any_call_is_finished_or_taken_back(
             wanted = start if present == target else target
             assert stage.tree() == wanted, f"{where}: {differences(stage.tree(), wanted)}"
 
-    sweep(injector, stage, "undo", {}, blow=Blow(), check=check, points=50)
+    sweep_both_ways(injector, stage, "undo", {}, blow=Blow(), check=check, points=50)
 
 
 @WAYS

@@ -7,7 +7,7 @@ import pytest
 from faults.injector import Blow, Injector, Trial
 from faults.scenes import opened
 from faults.stage import Stage, Tree, differences, fill
-from faults.sweep import WAYS, sweep
+from faults.sweep import sweep_both_ways
 
 pytestmark = pytest.mark.faults
 
@@ -38,9 +38,8 @@ def seen(stage: Stage) -> tuple[Tree, States]:
         return stage.tree(), {task.id: task.state for task in session.progress.tasks}
 
 
-@WAYS
 def test_a_rollback_killed_at_any_call_takes_back_files_and_progress_or_neither(
-    injector: Injector, stage: Stage, *, roll_back: bool
+    injector: Injector, stage: Stage
 ) -> None:
     """T7, P7b: no task stays done whose files are gone, whichever way what was interrupted is settled."""
     stage.prepare(a_run_that_died)
@@ -52,7 +51,7 @@ def test_a_rollback_killed_at_any_call_takes_back_files_and_progress_or_neither(
     target, states = seen(stage)
     assert (b"made" in target, states) == (False, dict.fromkeys(began, "pending"))
 
-    def check(trial: Trial, where: str) -> None:
+    def check(trial: Trial, where: str, *, roll_back: bool) -> None:
         assert trial.killed or trial.said("recovered"), f"{where}: {trial.lines}"
         with opened(stage) as workspace:
             if workspace.status().state == "interrupted":
@@ -64,4 +63,4 @@ def test_a_rollback_killed_at_any_call_takes_back_files_and_progress_or_neither(
         assert tree == start, f"{where}: in between\n{differences(tree, start)}"
         assert found["T2"] == "done", f"{where}: the progress is back, and not the files: {found}"
 
-    sweep(injector, stage, "recover", {"roll_back": True}, blow=Blow(), check=check, points=40)
+    sweep_both_ways(injector, stage, "recover", {"roll_back": True}, blow=Blow(), check=check, points=40)

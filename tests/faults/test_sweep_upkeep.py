@@ -65,7 +65,7 @@ def _many_packs(stage: Stage) -> None:
 def test_maintenance_stopped_at_any_call_loses_nothing_and_runs_again(
     injector: Injector, stage: Stage, blow: Blow
 ) -> None:
-    stage.prepare(_many_packs)
+    stage.prepare(_many_packs, once=True)
     earlier = listed(stage)
 
     def check(trial: Trial, where: str) -> None:

@@ -61,6 +61,7 @@ class Done:
     def __init__(self, code: int, out: bytes, err: bytes) -> None:
         self.code = code
         self.out_bytes = out
+        self.err_bytes = err
         self.out = out.decode("utf-8", "replace")
         self.err = err.decode("utf-8", "replace")
 

@@ -52,6 +52,11 @@ class Order(NamedTuple):
         return cls([*map(os.fsencode, words)], os.fsencode(folder), variables, umask, stdin)
 
 
+def read_at_start() -> dict[str, str]:
+    """Return the variables of this process that a new one reads when it starts."""
+    return {name: value for name, value in os.environ.items() if os.fsencode(name).startswith(_READ_AT_START)}
+
+
 def _circumstances(environment: Mapping[bytes, bytes]) -> tuple[object, ...]:
     """Return what a fork has of its server, and a new process of whoever starts it."""
     return (

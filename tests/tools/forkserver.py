@@ -32,6 +32,7 @@ _LEFT_OUT = {
     "hooks",
     "integrations",
     "literals",
+    "mcp_server",
     "pydantic_schema",
     "reporting",
     "running",
