@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from lastgood.catalogue import Query
+from lastgood.catalogue import CheckpointFacts, Query
 from lastgood.errors import Damaged
 from lastgood.ignore import TreeRules
 from lastgood.lease import state_of
-from lastgood.model.checkpoint import Actor
-from lastgood.model.tree import DIRECTORY, compare
-from lastgood.paths import Covering, printable, to_text
+from lastgood.model.canonical import loads
+from lastgood.model.checkpoint import Actor, decode_gaps, encode_gaps
+from lastgood.model.tree import DIRECTORY, TreeId, compare
+from lastgood.paths import Covering, printable, to_bytes, to_text
 from lastgood.rewind import BEGAN
 from lastgood.trees import Files, ignore_texts, tree_of
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lastgood.catalogue import CheckpointFacts
     from lastgood.context import Context
+    from lastgood.literals import Doubt
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
-    from lastgood.model.session import Effect
-    from lastgood.model.tree import Entry
+    from lastgood.model.session import Effect, Session
+    from lastgood.model.tree import Change, Entry
+
+    # Tells of a change, and whose the whole is said to be, why nobody knows all the same.
+    Judge = Callable[[Change, Actor], Doubt | None]
 
 _PAGE = 32
 # So many checkpoints are looked at between two that are compared; behind that nobody knows.
@@ -34,6 +38,25 @@ WORKERS = frozenset({"agent", "tool"})
 _MADE_BEFORE = frozenset({"risky", "compaction"})
 # With these a turn, or a task, ends.
 _ENDS = frozenset({"turn", "task", "error", "interrupt", "session-end"})
+# Under these words of its metadata the checkpoint of a tool's call says whether it was made before or after
+# it, and which files alone the call was to change (a JSON list; not there where nobody can say).
+MOMENT, NAMED = "moment", "changes"
+# Why nobody knows whose a change is, in words.
+WORDS: dict[Doubt, str] = {
+    "beside": "another session was at work",
+    "between-calls": "it came between two calls of tools",
+    "cut-short": "its turn was cut short, or its host died",
+    "during-turn": "it was saved in the middle of an agent's turn",
+    "gone": "checkpoints between are gone",
+    "host-died": "the turn's host died",
+    "no-session": "no agent's session was open that would know",
+    "not-said": "nobody said whose it is",
+    "outside-turn": "it was saved outside of the agent's turns",
+    "partial": "a checkpoint between is partial",
+    "restored": "a restore or an undo went on meanwhile",
+    "unnamed": "the tool's call names other files",
+    "unseen": "it was ignored or left out before",
+}
 
 
 class Link(Value):
@@ -46,14 +69,26 @@ class Link(Value):
 class Authorship(Value):
     """Whose some changes are: ``label`` says for what, ``initial`` that they were there at first.
 
-    ``beside`` tells that somebody else's turn went on meanwhile.
+    ``why`` says why nobody knows. ``session`` is the one in which they came, as far as it is known.
     """
 
     actor: Actor
     checkpoint: Checkpoint
     label: str = ""
     initial: bool = False
-    beside: bool = False
+    why: Doubt | None = None
+    session: str | None = None
+
+    def doubted(self, why: Doubt | None) -> Authorship:
+        """Return that nobody knows, if there is a reason and there was none before."""
+        return self if why is None or self.why is not None else self.replace(actor=UNKNOWN, why=why)
+
+
+class Authored(Value):
+    """One path that changed, with whose that is."""
+
+    change: Change
+    by: Authorship
 
 
 def links(context: Context) -> Iterator[Link]:
@@ -74,6 +109,12 @@ def links(context: Context) -> Iterator[Link]:
         yield Link(after=later, before=None)
 
 
+def files_of(context: Context, facts: CheckpointFacts) -> Files:
+    """Return the files of a checkpoint."""
+    root = TreeId(tree=bytes.fromhex(facts.tree), modes=bytes.fromhex(facts.modes))
+    return Files(root, context.engine)
+
+
 class Unseen:
     """Tells of what a checkpoint does not hold whether it may have been there all the same (rule T4)."""
 
@@ -89,35 +130,110 @@ class Unseen:
 
 
 class Authors:
-    """Tells whose the changes of a checkpoint are, by what it says of itself and by the turns of then.
+    """Tells whose the changes of a checkpoint are, by what it says of itself and by what else is recorded.
 
-    What it says counts only as far as nobody else was at work: beside the turn of another session, or where a
-    checkpoint between was let go, nobody knows.
+    What it says counts only as far as it can be known: a person's between the turns of an agent's session
+    that was open, an agent's within one of its turns, and neither beside anybody else's, nor where a
+    checkpoint between was let go; nor what a restore brought meanwhile.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._turns: Sequence[tuple[Effect, int | None]] | None = None
+        self._sessions: Sequence[tuple[Session, int | None]] | None = None
+        self._operations: Sequence[Operation] | None = None
+        self._partial: Sequence[int] | None = None
+        self._unseen: dict[str, Unseen] = {}
+        self._telling: dict[str, bool] = {}
+        self._judged: dict[tuple[str, str | None], tuple[Authorship, Judge]] = {}
+
+    # --- Of a checkpoint as a whole ---
 
     def of(self, after: Checkpoint, before: CheckpointFacts | None) -> Authorship:
         """Return whose the changes are that came to a checkpoint since another one before it."""
         if before is None:
             return Authorship(actor=UNKNOWN, checkpoint=after, initial=True)
-        turn = self._own_turn(after)
+        turn = self._turn_of(after)
         label = after.message.strip() or after.name or ""
-        before_call = after.kind == "tool" and after.actor.type != "tool"
-        if turn is not None and (before_call or after.kind in _MADE_BEFORE):
+        if turn is not None and (_is_before_call(after) or after.kind in _MADE_BEFORE):
             label = turn.name
-        actor = self._said(after, before, turn=turn)
-        beside = actor.type != "lastgood" and self._is_beside_others(after, before)
-        return Authorship(actor=UNKNOWN if beside else actor, checkpoint=after, label=label, beside=beside)
+        actor, why = self._whose(after, before, turn=turn)
+        session = after.session if turn is None or after.session is not None else turn.session
+        return Authorship(actor=actor, checkpoint=after, label=label, why=why, session=session)
 
-    def _said(self, after: Checkpoint, before: CheckpointFacts, *, turn: Effect | None) -> Actor:
-        """Return whom the checkpoints name that were made since another one, if they agree."""
+    def changes_of(self, link: Link) -> list[Authored]:
+        """Return what came with a link of the history, path by path, with whose each change is.
+
+        What was in a gap on either side counts as unknown, not as come or gone.
+        """
+        older = None if link.before is None else files_of(self._context, link.before)
+        newer = files_of(self._context, link.after)
+        found = compare(older, newer, gaps=decode_gaps(link.after.gaps))
+        return [Authored(change=one, by=self.of_change(link, one)) for one in found]
+
+    def of_change(self, link: Link, change: Change) -> Authorship:
+        """Return whose one change is that came with a link, which may pass over some checkpoints."""
+        key = link.after.id, None if link.before is None else link.before.id
+        if key not in self._judged:
+            after = self._context.catalogue.get(link.after.id)
+            assert after is not None
+            self._judged[key] = self.of(after, link.before), self._doubts(link.before, after)
+        by, doubt = self._judged[key]
+        return by.doubted(doubt(change, by.actor))
+
+    def not_saved(
+        self, base: CheckpointFacts, changes: Iterable[Change], *, turn: Effect
+    ) -> Iterator[tuple[Change, Doubt | None]]:
+        """Yield changes that came since a checkpoint while a turn goes on, with why nobody knows whose."""
+        moved = self._moved(base, turn=turn, until=None)
+        began = moved is not None or _began_at(turn, base)
+        why: Doubt | None = None if began else "restored"
+        if self._has_partial(base, None):
+            why = "partial"
+        restored = self._restored(self._since(base, turn=turn, moved=moved), None) | self._stayed(moved)
+        for one in changes:
+            told: Doubt | None = "restored" if one.path in restored else None
+            yield one, why or told or ("unseen" if self._may_have_been(base, one) else None)
+
+    def is_beside(self, session: str, after: Checkpoint, before: CheckpointFacts) -> bool:
+        """Tell whether a turn of a session went on while changes came about."""
+        return any(
+            turn.session == session
+            and turn.task is None
+            and turn.after < after.sequence
+            and (ended is None or ended > before.created_at)
+            for turn, ended in self._every_turn()
+        )
+
+    def _whose(
+        self, after: Checkpoint, before: CheckpointFacts, *, turn: Effect | None
+    ) -> tuple[Actor, Doubt | None]:
+        actor = self._said(after, before, turn=turn)
+        if actor is None:
+            return UNKNOWN, "gone"
+        if actor.type == "lastgood":
+            return actor, None
+        moved = self._moved(before, turn=turn, until=after.manifest.created_at)
+        since = self._since(before, turn=turn, moved=moved, after=after)
+        if self._is_beside_others(after, before, since=since, turn=turn):
+            return UNKNOWN, "during-turn" if actor.type == "person" else "beside"
+        why: Doubt | None
+        if actor.type == "unknown":
+            why = _why_not_said(after, turn)
+        elif self._has_partial(before, after):
+            why = "partial"
+        elif actor.type == "person":
+            why = None if self._is_attended(after, since=since) else "no-session"
+        else:
+            why = self._doubt_of_work(after, before, turn=turn, moved=moved)
+        return (actor, None) if why is None else (UNKNOWN, why)
+
+    def _said(self, after: Checkpoint, before: CheckpointFacts, *, turn: Effect | None) -> Actor | None:
+        """Return whom the checkpoints name that were made since another one; None if they do not agree."""
         between = self._between(after, before)
         if between is None:
-            within = turn is not None and turn.after <= before.sequence and after.actor.type in WORKERS
-            return after.actor.replace(call=None) if within and after.actor.type == "agent" else UNKNOWN
+            within = turn is not None and _began_at(turn, before) and after.actor.type == "agent"
+            return after.actor.replace(call=None) if within else None
         said = {after.actor, *(one.actor for one in between)}
         if len(said) == 1:
             return after.actor
@@ -125,7 +241,7 @@ class Authors:
         if len(alone) == 1 and all(one.type in WORKERS for one in said):
             name = next((one.name for one in said if one.type == "agent"), None)
             return Actor(type="agent", name=name)
-        return UNKNOWN
+        return None
 
     def _between(self, after: Checkpoint, before: CheckpointFacts) -> list[Checkpoint] | None:
         """Return the checkpoints between two; None if one of them is not there any more."""
@@ -139,40 +255,226 @@ class Authors:
             previous = one.manifest.previous
         return found
 
-    def _own_turn(self, checkpoint: Checkpoint) -> Effect | None:
-        """Return the turn of its session in which a checkpoint was made."""
-        own = [
-            turn
-            for turn, _ in self._every_turn()
-            if checkpoint.session is not None
-            and turn.task is None
-            and turn.session == checkpoint.session
-            and turn.after < checkpoint.sequence
-        ]
-        return own[-1] if own else None
+    def _doubt_of_work(
+        self, after: Checkpoint, before: CheckpointFacts, *, turn: Effect | None, moved: Operation | None
+    ) -> Doubt | None:
+        """Return why changes that a checkpoint calls an agent's may be somebody else's."""
+        if turn is None or not self._lasted(turn, after):
+            if after.kind != "manual":
+                return None  # a program that says for whom it saves is believed
+            session = None if after.session is None else self._context.work.session(after.session)
+            held = session is not None and session.exclusive and session.started_at <= before.created_at
+            return None if held else "outside-turn"
+        if moved is None and not _began_at(turn, before):
+            return "restored"
+        if _is_before_call(after) or (after.kind != "tool" and self._tells_calls(turn)):
+            return "between-calls"
+        return None
 
-    def _is_beside_others(self, after: Checkpoint, before: CheckpointFacts) -> bool:
+    def _tells_calls(self, turn: Effect) -> bool:
+        """Tell whether checkpoints were made before and after the calls of tools in a turn."""
+        if turn.id not in self._telling:
+            made = Query(
+                workspace_key=self._context.key,
+                session=turn.session,
+                kind="tool",
+                since=turn.started_at,
+                until=turn.ended_at,
+                brief=True,
+            )
+            self._telling[turn.id] = any(
+                MOMENT in one.manifest.metadata for one in self._context.catalogue.find(made)
+            )
+        return self._telling[turn.id]
+
+    # --- Of single paths ---
+
+    def _doubts(self, before: CheckpointFacts | None, after: Checkpoint) -> Judge:
+        """Return what tells of a change, and whose the whole is said to be, why nobody knows all the same."""
+        if before is None:
+            return lambda _change, _actor: None
+        turn = self._turn_of(after)
+        moved = self._moved(before, turn=turn, until=after.manifest.created_at)
+        stayed = self._stayed(moved)
+        since = self._since(before, turn=turn, moved=moved, after=after)
+        restored = self._restored(since, after.manifest.created_at) | stayed
+        named = _named(after)
+
+        def doubt(change: Change, actor: Actor) -> Doubt | None:
+            if change.path in (restored if actor.type in WORKERS else stayed):
+                return "restored"
+            if actor.type in WORKERS and named is not None and change.path not in named:
+                return "unnamed"
+            return "unseen" if self._may_have_been(before, change) else None
+
+        return doubt
+
+    def _may_have_been(self, before: CheckpointFacts, change: Change) -> bool:
+        """Tell whether what came may have been there before, ignored or in a gap."""
+        if change.before is not None or change.after is None:
+            return False
+        if before.id not in self._unseen:
+            checkpoint = self._context.catalogue.get(before.id)
+            assert checkpoint is not None
+            self._unseen[before.id] = Unseen(checkpoint, files_of(self._context, before))
+        return self._unseen[before.id].may_hold(change.path, change.after)
+
+    def _restored(self, since: int, until: int | None) -> frozenset[bytes]:
+        """Return the paths that restores changed in a time; not what was taken back again at once."""
+        marks: dict[bytes, list[str]] = {}
+        for one in reversed(self._every_operation()):
+            if one.at <= since or (until is not None and one.at > until):
+                continue
+            for path in _effects(one):
+                done = marks.setdefault(path, [])
+                if one.type == "undo" and done and done[-1] == one.of:
+                    done.pop()
+                else:
+                    done.append(f"undo {one.of}" if one.type == "undo" else one.of or one.id)
+        return frozenset(path for path, done in marks.items() if done)
+
+    def _moved(self, before: CheckpointFacts, *, turn: Effect | None, until: int | None) -> Operation | None:
+        """Return the last whole restore that led to a checkpoint, if that was in the turn, or in none.
+
+        None also where what it left otherwise than there is not known any more.
+        """
+        since = before.created_at if turn is None else max(before.created_at, turn.started_at)
+        for one in self._every_operation():
+            if one.at <= since:
+                return None
+            if one.type == "restore" and one.stands == before.id and (until is None or one.at <= until):
+                known = one.guard is not None and self._context.catalogue.get(one.guard) is not None
+                return one if known else None
+        return None
+
+    def _stayed(self, moved: Operation | None) -> frozenset[bytes]:
+        """Return the paths that a whole restore left otherwise than at the checkpoint to which it led."""
+        if moved is None or moved.guard is None or moved.stands is None:
+            return frozenset()
+        guard, target = (self._context.catalogue.get(one) for one in (moved.guard, moved.stands))
+        if guard is None or target is None:
+            return frozenset()
+        sides = [Files(tree_of(one), self._context.engine) for one in (guard, target)]
+        try:
+            differ = {one.path for one in compare(*sides)}
+        except Damaged:
+            return frozenset()
+        return frozenset(differ.difference(_effects(moved)))
+
+    # --- What went on when ---
+
+    def _since(
+        self,
+        before: CheckpointFacts,
+        *,
+        turn: Effect | None,
+        moved: Operation | None,
+        after: Checkpoint | None = None,
+    ) -> int:
+        """Return since when what changed after a checkpoint can have: later looks may have found it so.
+
+        A turn begins with a look, and one that was seen to end ends with one.
+        """
+        since = before.created_at if moved is None else moved.at
+        if turn is not None and turn.stood == before.id:
+            since = max(since, turn.started_at)
+        if after is None or after.actor.type != "person" or after.manifest.previous != before.id:
+            return since
+        for one, ended in self._every_turn():
+            looked = one.task is None and one.state == "done" and one.stood == before.id
+            if looked and ended is not None and ended <= after.manifest.created_at:
+                since = max(since, ended)
+        return since
+
+    def _turn_of(self, checkpoint: Checkpoint) -> Effect | None:
+        """Return the turn in which a checkpoint was made: of its session, else the only one under way.
+
+        The last one before where none was under way; None of a checkpoint of nobody's session.
+        """
+        before = [
+            (turn, ended)
+            for turn, ended in self._every_turn()
+            if turn.task is None and turn.after < checkpoint.sequence
+        ]
+        if checkpoint.session is not None:
+            own = [turn for turn, _ in before if turn.session == checkpoint.session]
+            return own[-1] if own else None
+        if checkpoint.kind != "manual" or checkpoint.actor.type not in WORKERS:
+            return None
+        made = checkpoint.manifest.created_at
+        lasting = [turn for turn, ended in before if ended is None or ended > made]
+        return lasting[0] if len(lasting) == 1 else None
+
+    def _lasted(self, turn: Effect, checkpoint: Checkpoint) -> bool:
+        """Tell whether a turn was under way when a checkpoint was made."""
+        ended = next((ended for one, ended in self._every_turn() if one.id == turn.id), None)
+        return ended is None or ended >= checkpoint.manifest.created_at
+
+    def _is_beside_others(
+        self, after: Checkpoint, before: CheckpointFacts, *, since: int, turn: Effect | None
+    ) -> bool:
         """Tell whether somebody else's turn, or task, went on while changes came about."""
-        working = after.actor.type in WORKERS
-        started = before.created_at
+        working = after.actor.type != "person"
         earlier = None
-        for turn, ended in self._every_turn():
+        for one, ended in self._every_turn():
             # A task may be a host, which knows what came between the turns of its agent.
-            knows = working or (turn.task is not None and after.kind != "manual")
-            own = turn.session == after.session and knows
-            if turn.after >= after.sequence or own:
+            knows = working or (one.task is not None and after.kind != "manual")
+            own = one.session == (after.session if turn is None else turn.session) and knows
+            if one.after >= after.sequence or own:
                 continue
             if ended is None:
                 return True
-            if ended <= started:
+            if ended <= since:
                 continue
             # What a turn came to is kept just before it is recorded as ended.
-            if before.kind in _ENDS and turn.after < before.sequence:
+            if before.kind in _ENDS and one.after < before.sequence:
                 earlier = earlier or self._context.catalogue.get(before.id)
-                if earlier is not None and earlier.session == turn.session:
+                if earlier is not None and earlier.session == one.session:
                     continue
             return True
         return False
+
+    def _is_attended(self, after: Checkpoint, *, since: int) -> bool:
+        """Tell whether a session was open all the time whose host tells when its agent is at work.
+
+        Beside one that holds the workspace for itself, and tells of no tasks, nobody tells that.
+        """
+        made = after.manifest.created_at
+        telling = {turn.session for turn, _ in self._every_turn()}
+        attended = False
+        for one, over in self._every_session():
+            lasted = over is None or over >= made or (one.id == after.session and not one.exclusive)
+            lasts = one.started_at < made and (over is None or over > since)
+            if one.exclusive and lasts and one.id not in telling:
+                return False
+            attended = attended or (not one.exclusive and one.started_at <= since and lasted)
+        return attended
+
+    def _has_partial(self, before: CheckpointFacts, after: Checkpoint | None) -> bool:
+        """Tell whether a look between was broken off: what it did not see came before it, or after."""
+        if self._partial is None:
+            looked = Query(workspace_key=self._context.key, partial=True, guards=False, brief=True)
+            self._partial = [one.sequence for one in self._context.catalogue.find(looked)]
+        end = None if after is None else after.sequence
+        return any(before.sequence < one and (end is None or one < end) for one in self._partial)
+
+    def _every_operation(self) -> Sequence[Operation]:
+        """Return the operations of the workspace, newest first."""
+        if self._operations is None:
+            self._operations = self._context.catalogue.operations(self._context.key)
+        return self._operations
+
+    def _every_session(self) -> Sequence[tuple[Session, int | None]]:
+        """Return the sessions with when each was over, None of one that lives."""
+        if self._sessions is None:
+            found = self._context.work.sessions(self._context.key)
+            self._sessions = [(one, self._over(one)) for one in found]
+        return self._sessions
+
+    def _over(self, session: Session) -> int | None:
+        if session.ended_at is not None:
+            return session.ended_at
+        return None if state_of(self._context, session) == "active" else session.heartbeat_at
 
     def _every_turn(self) -> Sequence[tuple[Effect, int | None]]:
         """Return the turns and the tasks with when each ended, None of one that is under way."""
@@ -211,6 +513,40 @@ class Authors:
         return None
 
 
+def _began_at(turn: Effect, before: CheckpointFacts) -> bool:
+    """Tell whether a checkpoint is where a turn began, or was made within it."""
+    if turn.after < before.sequence or turn.stood == before.id:
+        return True
+    return turn.stood is None and turn.after == before.sequence
+
+
+def _is_before_call(checkpoint: Checkpoint) -> bool:
+    """Tell whether a checkpoint was made before the call of a tool."""
+    return checkpoint.kind == "tool" and checkpoint.manifest.metadata.get(MOMENT) == "before"
+
+
+def _named(checkpoint: Checkpoint) -> frozenset[bytes] | None:
+    """Return the files that a tool's call was to change, and no others; None where nobody can say."""
+    said = checkpoint.manifest.metadata.get(NAMED) if checkpoint.kind == "tool" else None
+    if said is None:
+        return None
+    try:
+        found = loads(f'{{"paths":{said}}}', what="the files of a call")["paths"]
+    except Damaged:
+        return None
+    paths = found if isinstance(found, list) else []
+    return frozenset(to_bytes(one) for one in paths if isinstance(one, str))
+
+
+def _why_not_said(checkpoint: Checkpoint, turn: Effect | None) -> Doubt:
+    """Return why a checkpoint names nobody."""
+    if checkpoint.session is None:
+        return "not-said"
+    if checkpoint.kind == "turn":
+        return "cut-short" if turn is None or turn.state != "done" else "outside-turn"
+    return "outside-turn" if checkpoint.kind in {"tool", *_MADE_BEFORE} else "not-said"
+
+
 def turns_under_way(context: Context) -> list[Effect]:
     """Return the turns of sessions that live, in the order of their start."""
     return [one for one, lives in _unended(context) if lives and one.task is None]
@@ -240,6 +576,7 @@ def is_beside_turns(context: Context, *, session: str) -> bool:
 _OPERATIONS = 16
 _COMPARED = 20
 _TOUCHED = frozenset({"write", "delete", "chmod"})
+_IDLE = frozenset({"keep", "skip"})
 
 
 def taken_back_since(context: Context, moment: int) -> tuple[Operation, ...]:
@@ -264,6 +601,11 @@ def _touched(operation: Operation) -> list[bytes]:
     return [one.path for one in operation.steps if one.action in _TOUCHED]
 
 
+def _effects(operation: Operation) -> list[bytes]:
+    """Return every path that an operation changed, folders too."""
+    return [one.path for one in operation.steps if one.action not in _IDLE]
+
+
 def left_off(context: Context, transcript: str) -> int | None:
     """Return when the last session of a conversation that is over was last heard of; None of a new one."""
     ended = [one for one in context.work.sessions(context.key) if one.transcript == transcript]
@@ -282,25 +624,44 @@ def shared_paths(context: Context) -> dict[bytes, tuple[str, ...]]:
         if state_of(context, one) == "active"
     ]
     by: dict[bytes, list[str]] = {}
+    authors = Authors(context)
     for session in alive if len(alive) > 1 else ():
-        for path in _changed_in(context, session.id):
+        for path in _changed_in(context, session.id, authors=authors):
             by.setdefault(path, []).append(session.id)
     return {path: tuple(ids) for path, ids in sorted(by.items()) if len(ids) > 1}
 
 
-def _changed_in(context: Context, session: str) -> set[bytes]:
+def _changed_in(context: Context, session: str, *, authors: Authors) -> set[bytes]:
+    """Return what changed in a session, as far as nobody else is known for it."""
     query = Query(workspace_key=context.key, session=session, guards=False, brief=True, limit=_COMPARED)
     paths: set[bytes] = set()
     for one in context.catalogue.find(query):
         before = None if one.previous is None else context.catalogue.get(one.previous)
-        if before is None or one.actor.type == "person" or before.manifest.root == one.manifest.root:
+        if before is None or before.manifest.root == one.manifest.root:
             continue
         try:
-            older, newer = (Files(tree_of(side), context.engine) for side in (before, one))
-            paths.update(change.path for change in compare(older, newer, gaps=one.gaps))
+            found = authors.changes_of(Link(after=_facts_of(one), before=_facts_of(before)))
         except Damaged:
             continue
+        paths.update(
+            each.change.path
+            for each in found
+            if each.by.actor.type != "person" and each.by.why not in {"restored", "unseen"}
+        )
     return paths
+
+
+def _facts_of(checkpoint: Checkpoint) -> CheckpointFacts:
+    return CheckpointFacts(
+        id=checkpoint.id,
+        sequence=checkpoint.sequence,
+        kind=checkpoint.kind,
+        created_at=checkpoint.manifest.created_at,
+        tree=checkpoint.manifest.root.tree,
+        modes=checkpoint.manifest.root.modes,
+        partial=checkpoint.partial,
+        gaps=encode_gaps(checkpoint.gaps),
+    )
 
 
 def shared_words(path: bytes, sessions: Sequence[str]) -> str:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from lastgood.attribution import UNKNOWN, Authors, Unseen, links
+from lastgood.attribution import Authors, Link, files_of, links
 from lastgood.diff import LARGEST, is_binary, lines_in, moves, opcodes
 from lastgood.errors import Damaged, NotFound, Unsafe
 from lastgood.model.checkpoint import decode_gaps
 from lastgood.model.report import Blamed, BlamedFile, BlamedLines, BlameReport
-from lastgood.model.tree import DIRECTORY, FILE, TreeId, compare
+from lastgood.model.tree import DIRECTORY, FILE, Change, compare, same_content
 from lastgood.paths import Covering, join, printable, to_text
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.suggestions import nearest_path
 from lastgood.transaction import ReadTransaction
-from lastgood.trees import Files
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from lastgood.attribution import Authorship
     from lastgood.catalogue import CheckpointFacts
     from lastgood.context import Context
-    from lastgood.model.tree import Change, Entry
+    from lastgood.literals import ChangeStatus
+    from lastgood.model.tree import Entry
+    from lastgood.trees import Files
 
 
 def blame(context: Context, path: bytes, *, private: bool) -> BlameReport:
@@ -64,12 +65,12 @@ def _nothing(snapshot: WorkspaceSnapshot, path: bytes) -> NotFound:
 class _Step(Value):
     """Two versions of the files, one after the other; the later one is the workspace where there is none.
 
-    ``unseen`` tells of a file that came that it may have been there before, ignored: nobody knows.
+    ``change`` is what is looked at of what came with it.
     """
 
     after: CheckpointFacts | None
     before: CheckpointFacts | None
-    unseen: bool = False
+    change: Change | None = None
 
 
 class _History:
@@ -79,8 +80,6 @@ class _History:
         self.snapshot = snapshot
         self._context = snapshot.context
         self._authors = Authors(self._context)
-        self._known: dict[tuple[str, str | None], Authorship] = {}
-        self._unseen: dict[str, Unseen] = {}
 
     def steps(self) -> Iterator[_Step]:
         """Yield what was changed since the last checkpoint, then what came to each, newest first."""
@@ -95,30 +94,14 @@ class _History:
 
     def files(self, facts: CheckpointFacts) -> Files:
         """Return the files of a checkpoint."""
-        root = TreeId(tree=bytes.fromhex(facts.tree), modes=bytes.fromhex(facts.modes))
-        return Files(root, self._context.engine)
+        return files_of(self._context, facts)
 
     def author(self, step: _Step) -> Authorship | None:
         """Return whose a step is; None of what nobody saved yet."""
         if step.after is None:
             return None
-        key = step.after.id, None if step.before is None else step.before.id
-        if key not in self._known:
-            checkpoint = self._context.catalogue.get(step.after.id)
-            assert checkpoint is not None
-            self._known[key] = self._authors.of(checkpoint, step.before)
-        said = self._known[key]
-        return said.replace(actor=UNKNOWN) if step.unseen else said
-
-    def came(self, step: _Step, path: bytes, entry: Entry) -> _Step:
-        """Return a step with which a file came, with whether it may have been there before."""
-        if step.before is None:
-            return step
-        if step.before.id not in self._unseen:
-            checkpoint = self._context.catalogue.get(step.before.id)
-            assert checkpoint is not None
-            self._unseen[step.before.id] = Unseen(checkpoint, self.files(step.before))
-        return step.replace(unseen=self._unseen[step.before.id].may_hold(path, entry))
+        assert step.change is not None
+        return self._authors.of_change(Link(after=step.after, before=step.before), step.change)
 
     def changes(self, step: _Step) -> list[Change]:
         """Return all that differs between the two versions of a step."""
@@ -127,6 +110,13 @@ class _History:
             gaps = self.snapshot.scan.result.gaps
             return list(compare(before, self.snapshot.files, gaps=gaps))
         return list(compare(before, self.files(step.after), gaps=decode_gaps(step.after.gaps)))
+
+
+def _gaps(facts: CheckpointFacts) -> Covering | None:
+    """Return what a checkpoint does not hold; None where that is nothing."""
+    if facts.gaps in {"", "[]"}:
+        return None
+    return Covering({one.path: one.reason for one in decode_gaps(facts.gaps)})
 
 
 class _File(_History):
@@ -193,19 +183,18 @@ class _File(_History):
             entry = self.files(step.before).entry(self._called)
         except Damaged:
             return False, None
-        if entry is None and step.before.gaps not in {"", "[]"}:
-            gaps = Covering({one.path: one.reason for one in decode_gaps(step.before.gaps)})
-            return gaps.of(self._called) is None, None
-        return True, entry
+        gaps = None if entry is not None else _gaps(step.before)
+        return gaps is None or gaps.of(self._called) is None, entry
 
     def _compare(self, step: _Step, entry: Entry | None) -> None:
         """Give the lines that came with a step to it, and go on with those that were there before."""
         called = self._called
         if entry is None and step.before is not None:
             entry = self._moved(step)
+        status: ChangeStatus = "added" if entry is None else "modified"
+        change = Change(path=called, status=status, before=entry, after=self._entry)
+        step = step.replace(change=change)
         if entry is None or entry.kind != self._entry.kind:
-            if entry is None:
-                step = self.came(step, called, self._entry)
             self._give(step, called, range(len(self._places)))
             self._places = []
             return
@@ -276,28 +265,69 @@ class _Folder(_History):
         super().__init__(snapshot)
         self._path = path
         self._waiting = set(_paths(snapshot, path))
+        # Files that the version before a step does not hold although they may have been there, with the step.
+        self._hidden: dict[bytes, _Step] = {}
         self._found: dict[bytes, BlamedFile] = {}
 
     def report(self) -> BlameReport:
         """Return who changed each file last."""
+        reach: _Step | None = None
         for step in self.steps():
             if not self._waiting:
                 break
+            # Versions that nobody can read are passed over: what came with them counts to the next.
+            joined = step if reach is None else _Step(after=reach.after, before=step.before)
             try:
-                changed = self.changes(step)
+                found = self._changes(joined)
             except Damaged:
+                reach = joined
                 continue
-            self._give(step, changed)
+            reach = None
+            for one in found:
+                self._waiting.discard(one.change.path)
+                self._found[one.change.path] = BlamedFile(path=one.change.path, by=one.by)
         files = tuple(self._found[path] for path in sorted(self._found))
         return BlameReport(path=self._path, kind="directory", files=files)
 
-    def _give(self, step: _Step, changed: Sequence[Change]) -> None:
-        for change in changed:
-            if change.path in self._waiting and change.status != "deleted":
-                self._waiting.discard(change.path)
-                if change.before is None and change.after is not None:
-                    step = self.came(step, change.path, change.after)
-                self._found[change.path] = BlamedFile(path=change.path, by=_said(self.author(step)))
+    def _changes(self, step: _Step) -> list[_Told]:
+        """Return what came with a step of the files that wait, each with whose it is.
+
+        A file that was in a gap before is looked for in the version before that.
+        """
+        gaps = None if step.before is None else _gaps(step.before)
+        older = None if step.before is None else self.files(step.before)
+        told: list[_Told] = []
+        seen: list[bytes] = []
+        for path, shown in self._hidden.items():
+            entry = None if older is None else older.entry(path)
+            if entry is None and gaps is not None and gaps.of(path) is not None:
+                continue
+            seen.append(path)
+            assert shown.change is not None
+            if not same_content(entry, shown.change.after):
+                change = shown.change.replace(before=entry)
+                told.append(self._told(shown.replace(before=step.before, change=change)))
+        hidden: dict[bytes, _Step] = {}
+        for change in self.changes(step):
+            if change.path not in self._waiting or change.path in self._hidden or change.status == "deleted":
+                continue
+            if change.before is None and gaps is not None and gaps.of(change.path) is not None:
+                hidden[change.path] = step.replace(change=change)
+            else:
+                told.append(self._told(step.replace(change=change)))
+        for path in seen:
+            del self._hidden[path]
+        self._hidden |= hidden
+        return told
+
+    def _told(self, step: _Step) -> _Told:
+        assert step.change is not None
+        return _Told(change=step.change, by=_said(self.author(step)))
+
+
+class _Told(Value):
+    change: Change
+    by: Blamed
 
 
 def _paths(snapshot: WorkspaceSnapshot, folder: bytes) -> Iterator[bytes]:
@@ -325,4 +355,5 @@ def _said(author: Authorship | None) -> Blamed:
         actor=author.actor,
         label=author.label,
         initial=author.initial,
+        why=author.why,
     )

@@ -59,6 +59,23 @@ GitOperation = Literal["merge", "rebase", "cherry-pick", "bisect", "revert"]
 ConversationForm = Literal["messages", "claude-code", "codex", "gemini-cli", "opencode", "lines"]
 Ending = Literal["exited", "killed", "stopped", "interrupted", "unstarted"]
 
+# Why nobody knows whose a change is.
+Doubt = Literal[
+    "beside",  # another session was at work
+    "between-calls",  # between two calls of tools, by whoever was at the files then
+    "cut-short",  # its turn was not seen to end
+    "during-turn",  # a person saved in the middle of a turn
+    "gone",  # checkpoints between were let go
+    "host-died",
+    "no-session",  # no session of an agent was open that tells when it is at work
+    "not-said",  # a program saved without saying for whom
+    "outside-turn",  # a session's host or agent saved while no turn of it was under way
+    "partial",  # a look between was broken off by its time budget
+    "restored",  # a restore, undo or redo changed the path meanwhile
+    "unnamed",  # a tool's call that names its files changed others
+    "unseen",  # ignored, or in a gap, before
+]
+
 # --- Of runs ---
 
 CommandState = Literal["done", "failed", "running", "interrupted", "taken-back", "given-up"]

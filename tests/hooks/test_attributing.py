@@ -12,46 +12,16 @@ import pytest
 
 from hooks.conftest import Agent, payload
 from lastgood.hooks.claude_code import event_of
-from lastgood.hooks.event import HookEvent
-from lastgood.hooks.respond import Reply, respond
+from lastgood.hooks.respond import Reply
 from lastgood.hooks.table import host_named
 from lastgood.model.checkpoint import Actor
 from lastgood.settings import TRIGGERS, AutoSettings, Settings
 from lastgood.workspace import Workspace
+from tools.telling import Host
 
 AGENT = Actor(type="agent", name="claude-code")
 PERSON = Actor(type="person")
 WITH_TOOLS = Settings(auto=AutoSettings(on=(*TRIGGERS, "tool")))
-
-
-class Host:
-    """A conversation of a host in the test's process."""
-
-    def __init__(
-        self, workspace: Workspace, project: Path, *, name: str = "one", host: str = "claude-code"
-    ) -> None:
-        self.host = host
-        self.workspace = workspace
-        self.transcript = project.parent / f"{name}.jsonl"
-        self.folder = str(project)
-        self.name = name
-
-    def tells(self, kind: str, **fields: Any) -> Reply:
-        event = HookEvent(
-            host=self.host,
-            kind=kind,  # type: ignore[arg-type]
-            session=self.name,
-            folder=self.folder,
-            transcript=str(self.transcript),
-            **fields,
-        )
-        return respond(self.workspace, event, session=None)
-
-    def asked(self, prompt: str) -> Reply:
-        return self.tells("prompt", text=prompt)
-
-    def used(self, tool: str, call: str | None, **fields: Any) -> Reply:
-        return self.tells("tool-end", tool=tool, call=call, **fields)
 
 
 @pytest.fixture
@@ -176,7 +146,7 @@ def test_beside_a_task_of_another_session_nobody_knows(
 def test_calls_of_tools_are_told_apart_where_they_make_checkpoints(
     opened: Callable[..., Workspace], project: Path
 ) -> None:
-    """What a person changes between two of them is not a tool's."""
+    """What came between two of them may be a person's, or that of what one left running: nobody knows."""
     workspace = opened(settings=WITH_TOOLS)
     file = project / "file"
     file.write_text("0\n")
@@ -196,7 +166,7 @@ def test_calls_of_tools_are_told_apart_where_they_make_checkpoints(
     host.tells("batch-end")
     host.tells("turn-end")
 
-    assert whose(workspace) == ["-", "Write", "claude-code", "Bash", "claude-code"]
+    assert whose(workspace) == ["-", "Write", "unknown", "Bash", "claude-code"]
     made = [one for one in workspace.list() if one.kind == "tool"]
     assert [(one.message, one.actor.call) for one in reversed(made)] == [
         ("Write: file", "a"),
@@ -204,6 +174,176 @@ def test_calls_of_tools_are_told_apart_where_they_make_checkpoints(
         ("Bash: echo", "b"),
         ("tools used beside each other", None),
     ]
+
+
+def whys(workspace: Workspace, path: str = "file") -> list[str | None]:
+    """Return why nobody is known, change by change."""
+    return [one.by.why for one in workspace.blame(path).lines]
+
+
+def test_a_tool_that_names_its_file_changed_no_other(opened: Callable[..., Workspace], project: Path) -> None:
+    """What a person's editor wrote meanwhile is not the tool's, nor taken back; a shell names no file."""
+    workspace = opened(settings=WITH_TOOLS)
+    for name in ("file", "mine"):
+        (project / name).write_text("0\n")
+    host = Host(workspace, project)
+    host.tells("session-start")
+    host.asked("write it")
+    host.tells("tool", tool="Write", call="a", paths=("file",))
+    (project / "file").write_text("0\n1\n")
+    (project / "mine").write_text("0\nmine\n")
+    host.tells("batch-end", tool="Write", call="a", paths=("file",), changes=(str(project / "file"),))
+    host.tells("tool", tool="Bash", call="b", command="make")
+    (project / "made").write_text("1\n")
+    host.tells("batch-end", tool="Bash", call="b", command="make")
+    host.tells("turn-end")
+
+    assert whose(workspace) == ["-", "Write"]
+    assert whose(workspace, "mine") == ["-", "unknown"]
+    assert whys(workspace, "mine") == [None, "unnamed"]
+    assert whose(workspace, "made") == ["Bash"]
+    workspace.restore(only_agent=True)
+    assert (project / "mine").read_text() == "0\nmine\n"
+    assert (project / "file").read_text() == "0\n"
+    assert not (project / "made").exists()
+
+
+def test_only_tools_that_edit_one_file_name_what_they_change() -> None:
+    sent = payload("PostToolBatch")
+    [call] = sent["tool_calls"]
+    write = call | {"tool_name": "Write", "tool_input": {"file_path": "/x/a", "content": ""}}
+    edit = call | {"tool_name": "Edit", "tool_input": {"file_path": "/x/b"}}
+    other = call | {"tool_name": "mcp__x__y", "tool_input": {"path": "/x"}}
+
+    def of(*calls: object) -> tuple[str, ...] | None:
+        event = event_of(sent | {"tool_calls": list(calls)}, {}, caller=1)
+        assert event is not None
+        return event.changes
+
+    assert of(write, edit) == ("/x/a", "/x/b")
+    assert of(write) == ("/x/a",)
+    assert of(write, call) is of(call) is of(other) is None
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "path"])
+def test_what_a_restore_within_a_turn_brought_is_not_the_agents(
+    workspace: Workspace, project: Path, host: Host, *, whole: bool
+) -> None:
+    """T8: nor what its undo brings; what the agent did beside it is, and goes."""
+    file, beside = project / "file", project / "beside"
+    file.write_text("0\nmine\n")
+    workspace.save("as I want it")
+    file.write_text("0\n")
+    host.asked("write it")
+    workspace.restore("as I want it", paths=[] if whole else ["file"], only=["files"])
+    beside.write_text("1\n")
+    host.tells("turn-end")
+
+    assert whose(workspace)[1] != "claude-code"
+    workspace.restore(only_agent=True)
+    assert file.read_text() == "0\nmine\n"
+    assert not beside.exists()
+
+
+def test_why_nobody_knows_of_a_path_that_was_restored_within_a_turn(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    file = project / "file"
+    file.write_text("0\nmine\n")
+    workspace.save("as I want it")
+    file.write_text("0\n")
+    host.asked("write it")
+    workspace.restore("as I want it", paths=["file"])
+    host.tells("turn-end")
+
+    assert (whose(workspace)[1], whys(workspace)[1]) == ("unknown", "restored")
+    [kept] = [one for one in workspace.plan_restore(only_agent=True).steps if one.path == b"file"]
+    assert kept.action == "keep"
+
+
+def test_a_restore_within_a_turn_that_was_undone_at_once_changed_nothing(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    file = project / "file"
+    host.asked("write it")
+    file.write_text("0\n1\n")
+    workspace.restore("@", paths=["file"])
+    workspace.undo()
+    host.tells("turn-end")
+
+    assert whose(workspace) == ["-", "claude-code"]
+
+
+def test_what_a_whole_restore_within_a_turn_left_alone_is_not_the_agents(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    """S5: a private file that is there stays as it is, and differs from the place that was restored to."""
+    (project / ".gitignore").write_text(".env\n")
+    (project / ".env").write_text("KEY=1\n")
+    workspace.save("old key")
+    (project / ".env").write_text("KEY=mine\n")
+    host.asked("write it")
+    (project / "made").write_text("1\n")
+    workspace.restore("old key")
+    (project / "file").write_text("0\n1\n")
+    host.tells("turn-end")
+
+    assert whose(workspace, ".env") == ["unknown"]
+    workspace.restore(only_agent=True, paths=[".env", "file"])
+    assert (project / ".env").read_text() == "KEY=mine\n"
+    assert (project / "file").read_text() == "0\n"
+
+
+def test_who_saves_outside_of_any_session_is_not_the_author_for_that(
+    workspace: Workspace, project: Path
+) -> None:
+    """Nor an agent that is seen by its environment; between turns of a session a person's save is theirs."""
+    file = project / "file"
+    file.write_text("0\n")
+    workspace.save("begin")
+    file.write_text("0\n1\n")
+    workspace.save("by hand", actor=PERSON)
+    file.write_text("0\n1\n2\n")
+    workspace.save("by an agent", actor=AGENT)
+    host = Host(workspace, project)
+    file.write_text("0\n1\n2\n3\n")
+    host.tells("session-start")
+    file.write_text("0\n1\n2\n3\n4\n")
+    workspace.save("by hand", actor=PERSON)
+    host.asked("write it")
+    file.write_text("0\n1\n2\n3\n4\n5\n")
+    workspace.save("by an agent", actor=AGENT)
+    host.tells("turn-end")
+
+    assert whose(workspace) == ["-", "unknown", "unknown", "unknown", "person", "claude-code"]
+    assert whys(workspace) == [None, "no-session", "outside-turn", "no-session", None, None]
+
+
+def test_what_a_look_did_not_see_that_was_broken_off_is_nobodys(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    """S9: the look before a prompt; `@` passes over it."""
+    (project / "mine").write_text("mine\n")
+    (project / "file").write_text("0\nmine\n")
+    assert workspace.save("before: write it", kind="auto", actor=PERSON, budget=1e-9).checkpoint.partial
+    workspace.within(workspace.sessions()[0].id).step_start("write it")
+    (project / "made").write_text("1\n")
+    host.tells("turn-end")
+
+    assert whose(workspace, "mine") == ["unknown"]
+    assert whys(workspace, "mine") == ["partial"]
+    assert (project / "mine").exists()
+
+
+def test_what_a_person_changes_after_a_turn_that_changed_nothing_is_theirs(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    host.asked("look")
+    host.tells("turn-end")
+    (project / "file").write_text("0\n1\n")
+    host.asked("write it")
+
+    assert whose(workspace) == ["-", "person"]
 
 
 def test_calls_of_tools_make_none_unless_that_is_asked_for(

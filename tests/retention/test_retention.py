@@ -14,6 +14,7 @@ from lastgood.model.checkpoint import (
     Checkpoint,
 )
 from lastgood.retention.policy import DAY, HOUR, Conditions, age_of, decide, explicit_decisions
+from lastgood.rewind import BEGAN
 from lastgood.settings import Rungs
 from tools import manifests
 
@@ -61,6 +62,29 @@ def test_twenty_of_a_moment_stay_and_all_of_the_last_day(kind: str) -> None:
 
     assert len(kept(busy)) == 49
     assert len(kept(calm)) == 20
+
+
+def test_where_a_turn_began_stays_as_long_as_the_turn() -> None:
+    """K1, S22: what a person changed between two turns is known as long as both are."""
+    turns = line(400, apart=MINUTE, kind="turn")
+    noted = [
+        one.replace(manifest=one.manifest.replace(metadata={BEGAN: f"ckpt_{1000 + one.sequence:016x}"}))
+        for one in turns
+    ]
+    begun = [checkpoint(1000 + one.sequence, age=NOW - one.manifest.created_at, kind="auto") for one in turns]
+    made = [each for pair in zip(noted, begun, strict=True) for each in pair]
+
+    found = kept(made)
+
+    assert {number + 1000 for number in found if number < 1000} <= found
+    assert len([number for number in found if number > 1000]) == len(found) // 2
+    [reason] = {
+        one.reason
+        for one in decide(made, Conditions(now=NOW, limit=10_000))
+        if int(one.id[5:], 16) == 1300  # behind the ten newest
+    }
+    assert reason == "a turn that is kept began there"
+    assert len(kept(made, limit=20)) <= 20
 
 
 def test_guards_stay_for_seven_days() -> None:
@@ -275,6 +299,7 @@ ONE = st.fixed_dictionaries(
         "good": st.sampled_from([None, None, True, False]),
         "partial": st.sampled_from([False, False, False, True]),
         "name": st.sampled_from([None, None, None, None, "n"]),
+        "began": st.sampled_from([None, 1, 2, 5]),
     }
 )
 SMALL = {"turn": Rungs(last=3, hourly=5, daily=6), "tool": Rungs(last=1, daily=3), "manual": Rungs(last=4)}
@@ -285,9 +310,17 @@ def history(drawn: list[dict[str, Any]]) -> list[Checkpoint]:
     made = []
     for place, facts in enumerate(drawn):
         age += facts["step"]
-        given = {key: value for key, value in facts.items() if key != "step"}
+        given = {key: value for key, value in facts.items() if key not in {"step", "began"}}
+        if facts["began"] is not None:
+            given["metadata"] = {BEGAN: manifests.manifest(len(drawn) - place - facts["began"]).id}
         made.append(checkpoint(len(drawn) - place, age=age, **given))
     return made
+
+
+def _begun(checkpoints: list[Checkpoint], stay: set[str]) -> set[str]:
+    ids = {one.id for one in checkpoints}
+    turns = [one for one in checkpoints if one.kind == "turn" and one.id in stay]
+    return {str(one.manifest.metadata.get(BEGAN)) for one in turns} & ids
 
 
 def oracle(checkpoints: list[Checkpoint], *, limit: int) -> set[str]:  # noqa: C901 - one rule after another
@@ -342,6 +375,9 @@ def oracle(checkpoints: list[Checkpoint], *, limit: int) -> set[str]:  # noqa: C
         return False
 
     found = {one.id for one in checkpoints if stays(one)}
+    rows = found
+    by_turn = _begun(checkpoints, rows) - rows
+    found = rows | by_turn
     lasting = {one.session for one in checkpoints if one.id in found and one.kind != "session-start"} - {None}
     by_session = {
         one.id
@@ -358,6 +394,7 @@ def oracle(checkpoints: list[Checkpoint], *, limit: int) -> set[str]:  # noqa: C
     excess = max(0, len(found - permanent) - limit)
     found -= set(order[:excess])
     if excess and order[:excess]:
+        found -= by_turn - always - _begun(checkpoints, found & rows)
         left = {one.session for one in checkpoints if one.id in found and one.kind != "session-start"}
         found -= {one.id for one in checkpoints if one.id in by_session - always and one.session not in left}
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from lastgood.documents import told
 from lastgood.errors import NotFound, Unsafe
 from lastgood.model.checkpoint import Actor
 from lastgood.model.report import BlameReport
+from lastgood.settings import CaptureSettings, Settings
 from lastgood.workspace import Workspace
 
 AGENT = Actor(type="agent", name="claude-code")
@@ -187,6 +189,7 @@ def test_where_checkpoints_between_are_gone_nobody_knows(workspace: Workspace, p
     file = project / "file"
     file.write_text("0\n")
     keep(workspace, UNKNOWN)
+    workspace.session_start(exclusive=False)
     file.write_text("0\n1\n")
     person = keep(workspace, PERSON)
     file.write_text("0\n1\n2\n")
@@ -227,6 +230,7 @@ def test_history_is_that_from_where_the_workspace_stands(workspace: Workspace, p
     file = project / "file"
     file.write_text("0\n")
     keep(workspace, UNKNOWN)
+    workspace.session_start(exclusive=False)
     file.write_text("0\n1\n")
     kept = keep(workspace, PERSON)
     file.write_text("0\nruined\n")
@@ -253,6 +257,34 @@ def test_a_file_is_told_that_no_checkpoint_held_for_a_while(workspace: Workspace
     turn = keep(workspace, AGENT)
 
     assert by_line(workspace.blame("file")) == [turn, turn]
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_of_a_folder_a_file_is_followed_past_a_gap(
+    opened: Callable[..., Workspace], project: Path, *, changed: bool
+) -> None:
+    """S7: as the file alone is: what changed in between is nobody's, what did not is whose it was before."""
+    workspace = opened(settings=Settings(capture=CaptureSettings(max_file_size=100)))
+    file = project / "folder" / "file"
+    file.parent.mkdir()
+    file.write_text("0\n")
+    keep(workspace, UNKNOWN)
+    file.write_text("0\n1\n")
+    mine = keep(workspace, AGENT)
+    file.write_text("x" * 200)
+    keep(workspace, PERSON)
+    (project / "beside").touch()
+    keep(workspace, TOOL)
+    file.write_text("0\n1\n2\n" if changed else "0\n1\n")
+    keep(workspace, AGENT)
+
+    [one] = workspace.blame("folder").files
+
+    if changed:
+        assert (one.by.actor.type, one.by.why) == ("unknown", "gone")
+    else:
+        assert one.by.checkpoint == mine
+    assert one.by.checkpoint == workspace.blame("folder/file").lines[-1].by.checkpoint
 
 
 def test_whose_a_file_is_that_was_ignored_before_nobody_knows(workspace: Workspace, project: Path) -> None:

@@ -74,6 +74,7 @@ class Query(Value):
     message: str | None = None
     good: bool = False
     complete: bool = False
+    partial: bool = False
     guards: bool = True
     deleted: bool = False
     root: TreeRef | None = None

@@ -344,6 +344,7 @@ def selection(query: Query) -> tuple[str, dict[str, object]]:
             (query.root is not None, "tree = :tree AND modes = :modes"),
             (query.good, "good = 1"),
             (query.complete, "partial = 0"),
+            (query.partial, "partial = 1"),
             (not query.guards, "kind <> 'guard'"),
             (not query.deleted, "deleted_at IS NULL"),
         )

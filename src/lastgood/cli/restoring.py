@@ -196,13 +196,23 @@ def _show(
         f" {plan_counts(plan)}."
     )
     spared = spared_lines(plan, target, call, workspace=workspace)
-    room = console.rows() - console.height((*above, *lines, *spared)) - _ASKING
-    for line in lines:
+    room = console.rows() - console.height((*above, *lines, *_agent_lines(call), *spared)) - _ASKING
+    for line in (*lines, *_agent_lines(call)):
         console.warn(line)
     for line in spared:
         console.warn(line, style="yellow")
     most, since = max(_SHOWN_LEAST, room), _since(drift, plan)
     tell_steps(shortened_plan(plan, most=most, since=since, room=console.columns(2)), console)
+
+
+def _agent_lines(call: Call) -> tuple[str, ...]:
+    """Return what counts as an agent's where that alone is taken back: more cannot be known."""
+    if not call.has("only-agent"):
+        return ()
+    return (
+        "All that changed within its turns counts as the agent's: edits that you made then go too.",
+        "What you changed between turns stays.",
+    )
 
 
 def tell_steps(lines: Sequence[str], console: Console) -> None:
@@ -371,6 +381,8 @@ def _planned(
         return code
     would = "would take back" if call.has("only-agent") else "would restore"
     console.sentence(f"{would} {_called(target, call)}: {plan_counts(plan)}")
+    for line in _agent_lines(call):
+        console.sentence(line)
     console.lines((*plan_lines(plan), *spared, *beside_lines(report, target, call)))
     console.line(f"plan {plan.id}")
     console.note(f"Nothing changed. To do it: {_again(call, f'--plan {plan.id}')}")

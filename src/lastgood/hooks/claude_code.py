@@ -16,7 +16,7 @@ from lastgood.hooks.payload import context_reply, object_in, paths_in, text_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from lastgood.hooks.event import EventKind
 
@@ -41,6 +41,8 @@ _MATCHERS = {"PreToolUse": "Bash|PowerShell"}
 _CHANGING = "Bash|PowerShell|Write|Edit|MultiEdit|NotebookEdit|mcp__.*"
 _CHANGES = re.compile(_CHANGING)
 _MATCHERS_WITH_TOOLS = {"PreToolUse": _CHANGING}
+# Those of them that change the file that they are told of, and nothing else.
+_EDITORS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _ALONE, _BATCH = frozenset({"PostToolUse", "PostToolUseFailure"}), "PostToolBatch"
 _OF_CALLS = frozenset({"tool", "tool-end", "tool-failed"})
 # What says why an event happens, by the first of these fields that it has.
@@ -66,6 +68,7 @@ def event_of(
     session, folder = payload.get("session_id"), payload.get("cwd")
     if kind is None or not isinstance(session, str) or not isinstance(folder, str):
         return None
+    calls: Sequence[Mapping[str, object]] = (payload,)
     if kind == "batch-end":
         calls = _changing(payload.get("tool_calls"))
         if not calls:
@@ -85,6 +88,7 @@ def event_of(
         command=text_in(given, "command"),
         call=text_in(payload, "tool_use_id"),
         paths=paths_in(given),
+        changes=_edited(calls),
         agent=text_in(payload, "agent_id"),
         moment=text_in(payload, "tool_use_id" if kind in _OF_CALLS else "prompt_id"),
     )
@@ -94,6 +98,14 @@ def _changing(calls: object) -> list[dict[str, object]]:
     """Return the calls of tools that may change files."""
     found = [one for one in calls if isinstance(one, dict)] if isinstance(calls, list) else []
     return [one for one in found if _CHANGES.fullmatch(str(one.get("tool_name")))]
+
+
+def _edited(calls: Sequence[Mapping[str, object]]) -> tuple[str, ...] | None:
+    """Return the files that calls changed, if each says which and changes no others."""
+    named = [paths_in(object_in(one, "tool_input")) for one in calls if str(one.get("tool_name")) in _EDITORS]
+    if len(named) < len(calls) or not all(named):
+        return None
+    return tuple(path for paths in named for path in paths)
 
 
 def told(message: str) -> dict[str, object]:

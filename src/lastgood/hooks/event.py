@@ -31,7 +31,8 @@ class HookEvent(Value):
     ``session`` is what the host calls the conversation, ``transcript`` the file that it keeps it in (which
     need not be there yet), ``owner`` the host's process. ``text`` is what a person asked for in a prompt, and
     else why it happens, in the host's words. A ``tool`` is about to be used ("tool"), or was, by one
-    ``call``: ``command`` is what it has a shell carry out, ``paths`` are those that it names. ``agent`` is
+    ``call``: ``command`` is what it has a shell carry out, ``paths`` are those that it names, ``changes`` the
+    only ones that it changes, None where the host does not say that. ``agent`` is
     the sub-agent in which it happens, if any. A host that is in a hurry gives us so many ``seconds``.
     With the ``is_last`` of its turns a session ends. ``moment`` is what the host calls just this, if it does:
     whatever else is told alike happened at another.
@@ -48,6 +49,7 @@ class HookEvent(Value):
     command: str | None = None
     call: str | None = None
     paths: tuple[str, ...] = ()
+    changes: tuple[str, ...] | None = None
     agent: str | None = None
     seconds: float | None = None
     is_last: bool = False

@@ -7,7 +7,11 @@ takes back.
 
 from __future__ import annotations
 
+import os
+
 from lastgood.attribution import (
+    MOMENT,
+    NAMED,
     UNKNOWN,
     WORKERS,
     is_beside_turns,
@@ -19,14 +23,15 @@ from lastgood.attribution import (
 )
 from lastgood.hooks.risk import is_risky
 from lastgood.hooks.table import host_named
+from lastgood.model.canonical import dumps
 from lastgood.model.checkpoint import Actor
-from lastgood.paths import printable, to_text
+from lastgood.paths import printable, to_bytes, to_text
 from lastgood.rewind import BEGAN
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lastgood.hooks.event import HookEvent
     from lastgood.literals import Kind
@@ -133,6 +138,7 @@ class _Moments:
         turn: Effect | None = None,
         allow_empty: bool = False,
         actor: Actor | None = None,
+        notes: Mapping[str, str] | None = None,
     ) -> SaveReport | None:
         """Make a checkpoint if its kind is wanted; ``alone`` tells that a conversation is worth one.
 
@@ -141,7 +147,8 @@ class _Moments:
         beside the turn of another session, nobody knows.
         """
         began = None if turn is None else turn.stood
-        if not self._workspace.settings.auto.wants("turn" if kind == "auto" else kind):
+        wants = self._workspace.settings.auto.wants
+        if not wants("turn" if kind == "auto" else kind):
             return None
         made_by = actor or self._actor
         if is_beside_turns(self._context, session=self._session):
@@ -149,10 +156,13 @@ class _Moments:
         elif made_by.type in WORKERS and not self.turns():
             # One that was not seen to begin, or what somebody changed after one: nobody knows.
             made_by = UNKNOWN
+        elif made_by.type == "agent" and not wants("turn"):
+            # Without a look where its turn began, what came before that is in here too.
+            made_by = UNKNOWN
         return self._workspace.save(
             message,
             kind=kind,
-            metadata=None if began is None else {BEGAN: began},
+            metadata={**({} if began is None else {BEGAN: began}), **(notes or {})} or None,
             allow_empty=allow_empty,
             actor=made_by,
             budget=self._event.seconds or BUDGET,
@@ -165,16 +175,31 @@ class _Moments:
         What several changed that ran beside each other is no single one's.
         """
         event = self._event
+        after = {MOMENT: "after"} | ({} if event.changes is None else {NAMED: self._named(event.changes)})
         if event.kind == "tool":
             risky = event.command is not None and is_risky(event.command)
             said = event.label if risky else f"{event.tool}: {event.label or ', '.join(event.paths)}"
-            self.save("risky" if risky else "tool", f"before: {said}".removesuffix(": "), alone=False)
+            kind: Kind = "risky" if risky else "tool"
+            before = {MOMENT: "before"} if kind == "tool" else None
+            self.save(kind, f"before: {said}".removesuffix(": "), alone=False, notes=before)
         elif event.tool is not None:
             said = f"{event.tool}: {event.label or ', '.join(event.paths)}"
             actor = Actor(type="tool", name=event.tool, call=event.call)
-            self.save("tool", said.removesuffix(": "), alone=False, actor=actor)
+            self.save("tool", said.removesuffix(": "), alone=False, actor=actor, notes=after)
         else:
-            self.save("tool", "tools used beside each other", alone=False)
+            self.save("tool", "tools used beside each other", alone=False, notes=after)
+
+    def _named(self, paths: Iterable[str]) -> str:
+        """Return which files of the workspace calls name, as a note: by their place, and by what that is."""
+        root = self._context.root
+        found: set[bytes] = set()
+        for path in paths:
+            full = os.path.join(os.fsencode(self._event.folder), to_bytes(path))
+            above, name = os.path.split(os.path.normpath(full))
+            for place in (os.path.join(os.path.realpath(above), name), os.path.realpath(full)):
+                if place.startswith(root + b"/"):
+                    found.add(place[len(root) + 1 :])
+        return dumps([to_text(one) for one in sorted(found)]).decode("ascii")
 
     def prompted(self) -> Reply:
         """Keep what a person changed before a turn begins, and what one left that was cut short.

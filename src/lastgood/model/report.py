@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lastgood.literals import (
         ChangeStatus,
         DiffStatus,
+        Doubt,
         FindingState,
         Kind,
         NotHeldReason,
@@ -145,7 +146,8 @@ class Blamed(Value):
     """Who changed something last, and at which checkpoint that came in; without one it is not saved yet.
 
     ``label`` says for what: a prompt, a tool's call, a task, a message. ``initial`` tells that it was there
-    already when the first checkpoint that is left was made. Who that was nobody knows then.
+    already when the first checkpoint that is left was made. Who that was nobody knows then. ``why`` says why
+    nobody knows of anything else.
     """
 
     checkpoint: str | None = None
@@ -155,6 +157,7 @@ class Blamed(Value):
     actor: Actor = Actor()
     label: Text = ""
     initial: bool = False
+    why: Doubt | None = None
 
 
 class BlamedLines(Value):

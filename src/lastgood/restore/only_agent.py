@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from lastgood.attribution import (
+    WORDS,
     WORKERS,
     Authors,
-    Unseen,
     broken_turns,
+    files_of,
     is_beside_turns,
     links,
     turns_under_way,
@@ -14,21 +15,21 @@ from lastgood.attribution import (
 from lastgood.errors import Damaged, NotFound
 from lastgood.lease import session_of
 from lastgood.model.operation import Step
-from lastgood.model.tree import DIRECTORY, TreeId, compare
+from lastgood.model.tree import DIRECTORY, compare
 from lastgood.paths import ancestors, join, within
 from lastgood.restore.merge import Reverted, taken_back
 from lastgood.restore.plan import SPARED, UNTOUCHED, action_between, in_order
-from lastgood.trees import Files
+from lastgood.trees import Files, tree_of
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from lastgood.attribution import Authorship, Link
+    from lastgood.attribution import Authored, Link
     from lastgood.catalogue import CheckpointFacts
     from lastgood.context import Context
-    from lastgood.literals import Favour
+    from lastgood.literals import Doubt, Favour
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Merged
     from lastgood.model.session import Effect
@@ -36,27 +37,23 @@ if TYPE_CHECKING:
     from lastgood.restore.plan import DeletionEvidence
     from lastgood.snapshot import WorkspaceSnapshot
 
-_BESIDE = "not taken back: another session was at work, and nobody knows whose it is"
-_CUT_SHORT = "not taken back: it came with a turn that was cut short, and nobody knows whose it is"
-_UNSEEN = "not taken back: it was ignored or left out before, and nobody knows whether it was there"
-_DIED = "not taken back: the turn's host died, and nobody knows who changed it since"
+# What is told of a path that is taken back, and that nobody but the agent's own turn tells of.
+UNDER_WAY = "from the turn under way: your own edits since then go too"
 
 
 class AgentWork(Value):
-    """What an agent did in a session, newest first: the steps of the history that are its own.
+    """What an agent did in a session: the links of the history since then, newest first.
 
-    ``unsure`` are those that may be somebody else's as well, with why. ``base`` is where the workspace
-    stands, ``target`` what was there before the first of them. ``open`` tells that a turn is under way:
-    what changed since the base came in it, unless ``doubt`` says why nobody knows.
+    ``base`` is where the workspace stands, ``target`` what was there before the first that is its own.
+    ``turn`` is one under way: what changed since the base came in it, unless ``doubt`` says why nobody knows.
     """
 
     session: str
     base: Checkpoint
     target: Checkpoint
-    own: tuple[Link, ...]
-    unsure: tuple[tuple[Link, str], ...] = ()
-    open: bool = False
-    doubt: str | None = None
+    links: tuple[Link, ...]
+    turn: Effect | None = None
+    doubt: Doubt | None = None
     favour: Favour | None = None
 
 
@@ -70,8 +67,7 @@ def agent_work(
     authors = Authors(context)
     under_way = turns_under_way(context)
     chosen = None if session is None else session_of(context, session).id
-    own: list[Link] = []
-    unsure: list[tuple[Link, str]] = []
+    found: list[Link] = []
     first: CheckpointFacts | None = None
     newest: CheckpointFacts | None = None
     for link in links(context):
@@ -82,31 +78,32 @@ def agent_work(
         if link.before is None or checkpoint is None:
             break
         said = authors.of(checkpoint, link.before)
-        doubt = _doubt(said)
-        if chosen is None and (said.actor.type in WORKERS or doubt == _CUT_SHORT):
+        own = said.actor.type in WORKERS
+        if chosen is None and (own or said.why == "cut-short"):
             later = [one.session for one in under_way if one.after >= checkpoint.sequence]
-            chosen = later[-1] if later else checkpoint.session
-        if chosen is None or checkpoint.session != chosen:
+            chosen = later[-1] if later else said.session
+        if chosen is None:
             continue
-        if said.actor.type in WORKERS:
-            own.append(link)
+        if own and said.session == chosen:
             first = link.before
-        elif doubt is not None:
-            unsure.append((link, doubt))
+            found.append(link)
+        elif said.why is not None and (
+            said.session == chosen or authors.is_beside(chosen, checkpoint, link.before)
+        ):
+            found.append(link)
     if chosen is None and under_way:
         chosen = under_way[-1].session
-    is_open, doubt = _turn_of(context, chosen, under_way=under_way)
+    turn, doubt = _turn_of(context, chosen, under_way=under_way)
     base = None if newest is None else context.catalogue.get(newest.id)
-    if base is None or chosen is None or not (own or unsure or is_open):
+    if base is None or chosen is None or not (found or turn is not None):
         raise _no_work(chosen)
     target = base if first is None else context.catalogue.get(first.id)
     return AgentWork(
         session=chosen,
         base=base,
         target=base if target is None else target,
-        own=tuple(own),
-        unsure=tuple(unsure),
-        open=is_open,
+        links=tuple(found),
+        turn=turn,
         doubt=doubt,
         favour=favour,
     )
@@ -121,23 +118,15 @@ def _no_work(session: str | None) -> NotFound:
 
 def _turn_of(
     context: Context, session: str | None, *, under_way: Sequence[Effect]
-) -> tuple[bool, str | None]:
-    """Return whether nobody saw a session's turn end, and why it is not known who changed what since."""
+) -> tuple[Effect | None, Doubt | None]:
+    """Return a session's turn that nobody saw end, and why it is not known who changed what since."""
     if session is None:
-        return False, None
-    if any(one.session == session for one in under_way):
-        return True, _BESIDE if is_beside_turns(context, session=session) else None
-    return any(one.session == session for one in broken_turns(context)), _DIED
-
-
-def _doubt(said: Authorship) -> str | None:
-    """Return why nobody knows whether changes are an agent's that may be; None if they surely are not."""
-    made = said.checkpoint
-    if said.actor.type != "unknown":
-        return None
-    if made.actor.type in WORKERS:
-        return _BESIDE
-    return _CUT_SHORT if made.kind == "turn" and made.session is not None else None
+        return None, None
+    for one in under_way:
+        if one.session == session:
+            return one, "beside" if is_beside_turns(context, session=session) else None
+    broken = [one for one in broken_turns(context) if one.session == session]
+    return (broken[-1], "host-died") if broken else (None, None)
 
 
 def agent_steps(
@@ -149,23 +138,25 @@ def agent_steps(
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return the steps that take an agent's changes back and no others, and what of it has to be stored."""
     context = snapshot.context
+    authors = Authors(context)
     changed: dict[bytes, list[tuple[Entry | None, Entry | None]]] = {}
-    doubtful: dict[bytes, str] = {}
-    if work.open:
-        gaps = snapshot.scan.result.gaps
-        base = _files(context, work.base)
-        since = list(compare(base, snapshot.files, gaps=gaps))
-        if work.doubt is None:
-            _note(changed, _seen(context, work.base.id, since, doubtful), paths=paths)
-        else:
-            doubtful.update((one.path, work.doubt) for one in since)
-    for link, why in work.unsure:
-        for one in _changes(context, link):
-            doubtful.setdefault(one.path, why)
-    for link in work.own:
-        assert link.before is not None
-        seen = _seen(context, link.before.id, _changes(context, link), doubtful)
-        _note(changed, seen, paths=paths)
+    doubtful: dict[bytes, Doubt] = {}
+    open_paths: set[bytes] = set()
+    if work.turn is not None:
+        base = next(iter(links(context))).after
+        since = compare(files_of(context, base), snapshot.files, gaps=snapshot.scan.result.gaps)
+        for change, why in authors.not_saved(base, since, turn=work.turn):
+            if work.doubt is None and why is None:
+                open_paths.add(change.path)
+                _note(changed, change, paths=paths)
+            else:
+                doubtful[change.path] = work.doubt or why or "beside"
+    for link in work.links:
+        for one in _changes(authors, link):
+            if one.by.actor.type in WORKERS:
+                _note(changed, one.change, paths=paths)
+            elif one.by.why is not None:
+                doubtful.setdefault(one.change.path, one.by.why)
     kept: list[Step] = []
     reverted: list[Reverted] = []
     for path, pairs in sorted(changed.items()):
@@ -174,32 +165,24 @@ def agent_steps(
             kept.append(Step(path=path, action="keep", have=present, reason=SPARED))
         else:
             reverted.append(_reverted(path, pairs))
-    target = _files(context, work.target)
+    target = Files(tree_of(work.target), context.engine)
     steps, merged = taken_back(snapshot, tuple(reverted), source=work.target.id, favour=work.favour)
+    steps = tuple(
+        one.replace(reason=UNDER_WAY) if one.reason is None and one.path in open_paths else one
+        for one in steps
+    )
     told = {one.path for one in (*steps, *kept)}
     kept += [
-        Step(path=path, action="keep", reason=why)
+        Step(path=path, action="keep", reason=f"not taken back: {WORDS[why]}")
         for path, why in sorted(doubtful.items())
         if path not in told and (not paths or any(within(path, limit) for limit in paths))
     ]
     return in_order((*steps, *_emptied(snapshot, steps, target), *kept)), merged
 
 
-def _files(context: Context, checkpoint: Checkpoint) -> Files:
-    root = checkpoint.manifest.root
-    return Files(TreeId(tree=bytes.fromhex(root.tree), modes=bytes.fromhex(root.modes)), context.engine)
-
-
-def _changes(context: Context, link: Link) -> list[Change]:
-    from lastgood.model.checkpoint import decode_gaps
-
-    sides = [
-        Files(TreeId(tree=bytes.fromhex(one.tree), modes=bytes.fromhex(one.modes)), context.engine)
-        for one in (link.before, link.after)
-        if one is not None
-    ]
+def _changes(authors: Authors, link: Link) -> list[Authored]:
     try:
-        return list(compare(sides[0], sides[1], gaps=decode_gaps(link.after.gaps)))
+        return authors.changes_of(link)
     except Damaged as error:
         raise Damaged(
             f"what the agent changed cannot be read: {error.message}",
@@ -207,40 +190,17 @@ def _changes(context: Context, link: Link) -> list[Change]:
         ) from error
 
 
-def _seen(
-    context: Context, before: str, changes: Iterable[Change], doubtful: dict[bytes, str]
-) -> list[Change]:
-    """Return the changes but of files that may have been there before, unseen: those are in doubt."""
-    found: list[Change] = []
-    unseen: Unseen | None = None
-    for one in changes:
-        if one.before is None and one.after is not None:
-            if unseen is None:
-                checkpoint = context.catalogue.get(before)
-                assert checkpoint is not None
-                unseen = Unseen(checkpoint, _files(context, checkpoint))
-            if unseen.may_hold(one.path, one.after):
-                doubtful[one.path] = _UNSEEN
-                continue
-        found.append(one)
-    return found
-
-
 def _note(
-    changed: dict[bytes, list[tuple[Entry | None, Entry | None]]],
-    changes: Iterable[Change],
-    *,
-    paths: Sequence[bytes],
+    changed: dict[bytes, list[tuple[Entry | None, Entry | None]]], change: Change, *, paths: Sequence[bytes]
 ) -> None:
-    """Add changes, newest first, each as what came of it and what was before; one after another is one."""
-    for one in changes:
-        if paths and not any(within(one.path, limit) for limit in paths):
-            continue
-        pairs = changed.setdefault(one.path, [])
-        if pairs and _is_one(pairs[-1][1], one.after):
-            pairs[-1] = pairs[-1][0], one.before
-        else:
-            pairs.append((one.after, one.before))
+    """Add a change, newest first, as what came of it and what was before; one after another is one."""
+    if paths and not any(within(change.path, limit) for limit in paths):
+        return
+    pairs = changed.setdefault(change.path, [])
+    if pairs and _is_one(pairs[-1][1], change.after):
+        pairs[-1] = pairs[-1][0], change.before
+    else:
+        pairs.append((change.after, change.before))
 
 
 def _is_one(one: Entry | None, other: Entry | None) -> bool:

@@ -7,6 +7,7 @@ from lastgood.model.checkpoint import KINDS
 from lastgood.model.report import StoreSize
 from lastgood.paths import printable
 from lastgood.quantities import parse_duration
+from lastgood.rewind import BEGAN
 from lastgood.settings import Rungs
 from lastgood.value import Value
 
@@ -111,6 +112,7 @@ LEAST = 10
 _SESSION_MARKS: tuple[Kind, ...] = ("session-start", "session-end")
 _STANDS = "where the workspace stands"
 _MARK = "its session still has checkpoints"
+_BEGINNING = "a turn that is kept began there"
 _LONGEST_AGE_TEXT = 20
 
 
@@ -159,6 +161,8 @@ def decide(checkpoints: Sequence[Checkpoint], conditions: Conditions) -> tuple[D
     for one in checkpoints:
         if one.kind not in KINDS:
             kept.setdefault(one.id, "its kind is not known")
+    for id in _beginnings(checkpoints, kept):
+        kept.setdefault(id, _BEGINNING)
     lasting = _sessions(checkpoints, kept)
     for kind in _SESSION_MARKS:
         _by_kind(kind, checkpoints, ages=ages, retention=conditions.retention, kept=kept)
@@ -241,11 +245,19 @@ def eviction(checkpoints: Sequence[Checkpoint], decisions: Sequence[Decision]) -
 def without(
     checkpoints: Sequence[Checkpoint], decisions: Sequence[Decision], *, going: Iterable[str], reason: str
 ) -> tuple[Decision, ...]:
-    """Return decisions by which some more go; so do the marks of a session of which nothing stays."""
+    """Return decisions by which some more go.
+
+    So do the marks of a session of which nothing stays, and where a turn began that goes.
+    """
     gone = set(going)
     changed = {
         one.id: Decision(id=one.id, keep=False, reason=reason) if one.id in gone else one for one in decisions
     }
+    turns = {one.id for one in changed.values() if one.keep and one.reason != _BEGINNING}
+    begun = _beginnings(checkpoints, turns)
+    for one in checkpoints if gone else ():
+        if changed[one.id].reason == _BEGINNING and one.id not in begun:
+            changed[one.id] = Decision(id=one.id, keep=False, reason="no turn that is kept began there")
     lasting = _sessions(checkpoints, {one.id for one in changed.values() if one.keep})
     for one in checkpoints if gone else ():
         found = changed[one.id]
@@ -356,6 +368,13 @@ def _by_kind(
 def _keeping(kind: str, retention: Mapping[str, Rungs]) -> Keeping | None:
     configured = retention.get(kind)
     return POLICY.get(kind) if configured is None else Keeping(rungs=configured)
+
+
+def _beginnings(checkpoints: Sequence[Checkpoint], kept: Iterable[str]) -> set[str]:
+    """Return where the turns began that are kept: what is before a turn and after the one before it."""
+    ids = set(kept)
+    found = {one.manifest.metadata.get(BEGAN) for one in checkpoints if one.kind == "turn" and one.id in ids}
+    return {one.id for one in checkpoints if one.id in found}
 
 
 def _sessions(checkpoints: Sequence[Checkpoint], kept: Iterable[str]) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.attribution import WORDS
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import open_group
 from lastgood.cli.references import reached
@@ -69,6 +70,8 @@ def _words(by: Blamed, console: Console) -> tuple[str, str, str, str]:
     if by.checkpoint is None or by.at is None:
         return _NOT_SAVED, "-", "-", "changed since the last checkpoint"
     label = "there before the first checkpoint" if by.initial else " ".join(by.label.split())
+    if by.why is not None:
+        label = f"{WORDS[by.why]}: {label}".removesuffix(": ")
     return short(by.checkpoint), who(by), console.moment(by.at), printable(label) or "-"
 
 
