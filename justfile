@@ -34,6 +34,11 @@ house *arguments:
 compare *arguments:
     scripts/compare {{arguments}}
 
+# Run MCP's conformance suite and Inspector against the server; `just mcp --short` the suite alone.
+mcp *arguments:
+    scripts/setup
+    .venv/bin/python scripts/mcp {{arguments}}
+
 # Drive the real agents with our hooks in them, and measure what these add: `just hosts codex`.
 hosts *arguments:
     scripts/setup

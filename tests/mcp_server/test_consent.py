@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from mcp_types import ElicitResult
 
 import lastgood
-from mcp_server.conftest import Served
+from mcp_server.conftest import Served, saved_once
 
 YES = ElicitResult(action="accept", content={"go_ahead": True})
 ANSWERS_THAT_ARE_NO_YES = {
@@ -284,6 +285,28 @@ def test_a_redo_that_takes_very_many_files_needs_the_operation_itself(modern: Se
 
 
 # --- Done is what was agreed to ---
+
+
+def test_a_yes_to_what_is_no_longer_so_is_none(project: Path, store: Path, era: str) -> None:
+    """T1: a file changes while the person thinks."""
+
+    class Slow(Served):
+        def thinks(self) -> None:
+            if len(self.asked) == 1:
+                (self.project / "notes.txt").write_text("edited meanwhile\n")
+
+    saved_once(project, store, era=era)
+    served = Slow(project, store, era=era)
+    answered = served.call("restore", ref="first", answer=YES)
+
+    if answered.is_error:
+        assert json.loads(answered.content[0].text)["error"]["code"] == "conflict"  # type: ignore[union-attr]
+        assert notes(served) == "edited meanwhile\n"
+    else:  # the present plan was asked about
+        before, after = served.asked
+        assert before != after
+        served.done("undo", confirm=True)
+        assert notes(served) == "edited meanwhile\n"
 
 
 def test_an_undo_takes_no_other_operation_than_was_agreed_to(

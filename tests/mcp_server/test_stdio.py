@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from mcp.client import Client
@@ -103,8 +103,8 @@ def test_a_server_killed_in_a_restore_leaves_what_the_next_one_recovers(
     assert not (lastgood.project / "new.txt").exists()
 
 
-def server_of(command: Command) -> subprocess.Popen[bytes]:
-    """Start a server that was greeted, its pipes in the test's hands."""
+def server_of(command: Command, *, said: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
+    """Start a server that was greeted, its pipes in the test's hands; it complains to ``said``."""
     words = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
     server = subprocess.Popen(
         [sys.executable, COMMAND, "mcp"],
@@ -112,6 +112,7 @@ def server_of(command: Command) -> subprocess.Popen[bytes]:
         env=command.environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=said,
     )
     say(server, {"id": 1, "method": "initialize", "params": words})
     assert server.stdout is not None
@@ -147,3 +148,72 @@ def test_what_is_under_way_when_a_server_is_told_to_end_comes_to_its_end(lastgoo
         assert server.wait(PATIENCE) == 128 + signal.SIGTERM
 
     assert lastgood("list", "--json").json["checkpoints"][0]["message"] == "to the end"
+
+
+def test_a_client_that_goes_away_in_a_restore_leaves_it_done_or_not_begun(
+    lastgood: Command, tmp_path: Path
+) -> None:
+    """T7: whenever that is."""
+    files = [lastgood.project / f"file-{number}.txt" for number in range(100)]
+    for file in files:
+        file.write_text("good\n")
+    lastgood("save", "before")
+    for file in files:
+        file.write_text("ruined\n")
+    call = {"name": "restore", "arguments": {"ref": "@", "confirm": True}, "_meta": {"progressToken": 1}}
+    with (tmp_path / "said").open("w+b") as said:
+        server = server_of(lastgood, said=said)
+        assert server.stdin is not None
+        assert server.stdout is not None
+        say(server, {"id": 2, "method": "tools/call", "params": call})
+        while b"restoring" not in server.stdout.readline():
+            pass
+        server.stdout.close()
+        server.stdin.close()
+        server.wait(PATIENCE)
+        said.seek(0)
+        assert b"Traceback" not in said.read()
+
+    if lastgood("status", "--json").json["state"] == "interrupted":
+        lastgood("recover")
+    assert {file.read_text() for file in files} in ({"good\n"}, {"ruined\n"})
+
+
+def answer_of(server: subprocess.Popen[bytes], id: int) -> dict[str, Any]:
+    """Return the answer to a request, past whatever is told before it."""
+    assert server.stdout is not None
+    while True:
+        said: dict[str, Any] = json.loads(server.stdout.readline())
+        if said.get("id") == id:
+            return said
+
+
+def test_odd_tokens_for_progress_harm_nothing(lastgood: Command) -> None:
+    tokens: list[object] = [None, 0, -1, "", "x" * 100_000, 1.5, [], {"a": 1}, True]
+    with server_of(lastgood) as server:
+        for number, token in enumerate(tokens, 2):
+            words = {"name": "list", "arguments": {}, "_meta": {"progressToken": token}}
+            say(server, {"id": number, "method": "tools/call", "params": words})
+            assert answer_of(server, number).keys() & {"result", "error"}
+        say(server, {"id": 100, "method": "ping"})
+        assert answer_of(server, 100)["result"] == {}
+        server.terminate()
+
+
+def test_fifty_requests_at_once_are_all_answered(lastgood: Command) -> None:
+    """However many are sent before the first is answered."""
+    with server_of(lastgood) as server:
+        for number in range(2, 52):
+            words = (
+                {"name": "save", "arguments": {"message": f"number {number}"}}
+                if number < 7
+                else {"name": "list"}
+            )
+            say(server, {"id": number, "method": "tools/call", "params": words})
+        assert server.stdout is not None
+        answers = [json.loads(server.stdout.readline()) for _ in range(50)]
+        server.terminate()
+
+    assert {one["id"] for one in answers} == set(range(2, 52))
+    assert not any(one["result"]["isError"] for one in answers)
+    assert len(lastgood("list", "--json").json["checkpoints"]) == 5
