@@ -164,3 +164,35 @@ def test_one_sentence_takes_back_the_last_two_prompts(lastgood: Command, home: P
     assert "write notes.txt" in questions
     assert str(lastgood.project) in questions
     assert "Take back the restore" in questions
+
+
+def test_each_command_of_the_plugin_does_what_it_says(lastgood: Command, home: Path) -> None:
+    """Typed by a person who allows nothing but what a command may do by itself."""
+    (home / ".claude" / "settings.json").write_text("{}")
+    (lastgood.project / "plan.yaml").write_text("tasks:\n  - id: one\n    run: touch made\n")
+    (lastgood.project / "notes.txt").write_text("good\n")
+    commands = {
+        "/lastgood:save it works": 'lastgood save "it works"',
+        "/lastgood:list": "lastgood list --limit 20",
+        "/lastgood:restore @": "lastgood restore @ --dry-run",
+        "/lastgood:run plan.yaml": "lastgood run plan.yaml",
+        "/lastgood:rewind 1": "lastgood rewind 1 --dry-run",
+        "/lastgood:undo": "lastgood undo --list",
+        "/lastgood:recover": "lastgood recover --review",
+    }
+    left = list(commands.values())
+
+    def typed(said: str) -> Use:
+        """Type what the command's text tells to type first."""
+        return left.pop(0) if "`lastgood " in said and left else None
+
+    with ScriptedModel(typed) as model:
+        host = host_of(home, lastgood, model.url)
+        ends = host.talk(*commands, options=["--plugin-dir", PLUGIN])
+
+    assert not left, "a command told the model nothing to type"
+    assert [json.loads(end)["permission_denials"] for end in ends] == [[]] * len(commands)
+    assert (lastgood.project / "made").exists()
+    asked = "\n".join(model.asked)
+    for said in ("saved ckpt_", "it works", "plan_", "nothing to recover"):
+        assert said in asked, said
