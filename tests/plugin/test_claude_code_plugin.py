@@ -25,6 +25,18 @@ COMMANDS = sorted(one.stem for one in (PLUGIN / "commands").iterdir())
 TEXTS = sorted(str(one.relative_to(PLUGIN)) for one in PLUGIN.rglob("*.md"))
 # What stands for something of the person's.
 WORDS = {"REF": "@", "ID": "plan_0123456789abcdef", "N": "2", "NAME": "parser-works", "PLAN": "plan.yaml"}
+SAID = (
+    "save my place",
+    "mark progress",
+    "pick up where we left off",
+    "what checkpoints",
+    "resume from checkpoint",
+    "checkpoint this as",
+    "create a checkpoint",
+    "available checkpoints",
+    "recover from the last checkpoint",
+    "it crashed",
+)
 PHRASES = ("save my place", "mark progress", "pick up where we left off", "resume from", "what checkpoints")
 
 
@@ -92,8 +104,8 @@ def test_the_skill_is_of_the_open_format_and_says_when() -> None:
     assert len(head["description"]) <= 1024
     for phrase in PHRASES:
         assert phrase in head["description"], phrase
-    for phrase in ("undo what you did in the last two prompts", "save my place", "where we left off"):
-        assert phrase in body
+    for phrase in (*SAID, "undo what you did in the last two prompts"):
+        assert phrase in body, phrase
     assert body.count('?"') >= 4  # it asks where it is not clear what is meant
 
 
