@@ -137,14 +137,15 @@ WORK: tuple[Verb, ...] = (
         says="serve an agent's host the verbs as MCP tools",
         about=(
             "Speaks the Model Context Protocol on standard input and output, for as long as the host\n"
-            "that started it wants. Its tools are the verbs that look, save and bring back, in this\n"
-            "workspace; they take and answer what the Python interface and --json do. What changes\n"
-            "files asks a person through the host, or needs a plan's id, or confirm=true. Checkpoints are\n"
-            "resources too: checkpoint://REF, checkpoint://REF/PATH. Needs: pip install 'lastgood[mcp]'."
+            "that started it wants. Its tools are the verbs that look, save and bring back, in the\n"
+            "folder that the host has open (of several the one that a call names), else in this one; they\n"
+            "take and answer what the Python interface and --json do. What changes files asks a person\n"
+            "through the host, or needs a plan's id, or confirm=true. Checkpoints are resources too:\n"
+            "checkpoint://REF, checkpoint://REF/PATH. Needs: pip install 'lastgood[mcp]'."
         ),
         examples=(
             ("lastgood mcp", "as the host starts it"),
-            ("lastgood -C ~/project mcp", "for one project, wherever the host is started"),
+            ("lastgood -C ~/project mcp", "for one project, whatever the host has open"),
         ),
         codes=(0, 17, 130, 143),
     ),
