@@ -86,8 +86,12 @@ def test_no_other_folder_is_reached_by_its_name(served: Served, other: Path, out
     """T12: what a client has not open is none of a tool's business."""
     served.open = [served.project, other]
     assert served.refused("save", workspace=outside)["code"] == "usage"
-    served.open = None
+
+
+def test_where_a_client_tells_nothing_no_other_folder_is_reached(served: Served, other: Path) -> None:
+    """T12."""
     assert served.refused("save", workspace=str(other))["code"] == "usage"
+    assert served.done("list", workspace=str(served.project))["checkpoints"]
 
 
 def test_a_server_that_was_given_a_folder_keeps_to_it(
@@ -135,6 +139,16 @@ def test_a_client_that_does_not_tell_after_all_gets_the_folder_of_the_server(
     assert served.done("list")["checkpoints"]
     served.fails_to_tell = True
     assert served.done("list")["checkpoints"]
+
+
+def test_a_client_that_tells_no_more_means_what_it_told_last(project: Path, store: Path, other: Path) -> None:
+    """T1: a slow answer is no reason to take another folder."""
+    served = saved_once(project, store, era="legacy")
+    served.open = [project, other]
+    assert served.refused("list")["code"] == "usage"
+    served.fails_to_tell = True
+    assert served.refused("restore", ref="first", confirm=True)["code"] == "usage"
+    assert notes(project) == "ruined\n"
 
 
 def test_checkpoints_of_every_open_folder_are_resources(served: Served, other: Path) -> None:

@@ -55,8 +55,10 @@ class Folders:
         self._open: tuple[str, ...] = ()
 
     def take(self, roots: ListRootsResult | None) -> None:
-        """Take note of what the client has open."""
-        found = [_path_of(str(one.uri)) for one in (roots.roots if roots else ())]
+        """Take note of what the client has open; of one that tells nothing now, what it told last counts."""
+        if roots is None:
+            return
+        found = [_path_of(str(one.uri)) for one in roots.roots]
         self._open = tuple(dict.fromkeys(os.path.realpath(one) for one in found if one))
 
     @property
