@@ -114,3 +114,21 @@ def test_giving_up_the_run_of_a_command_proposes_that_command(lastgood: Command,
     shown = typed(lastgood, f"{LASTGOOD} recover {left} --fresh")
     assert f"Start anew from the present files: lastgood run -- {STAYS}" in shown
     assert "session start" not in shown
+
+
+def test_a_session_set_aside_by_its_own_shell_is_not_told_as_dead(lastgood: Command) -> None:
+    """P1, P7: its owner lives, and works in another session by now."""
+    words = ("session start -q", "task start T01 -q", "session start -q", "status")
+    done = subprocess.run(
+        ["bash", "-c", " && ".join(f"{LASTGOOD} {one}" for one in words)],
+        cwd=lastgood.project,
+        env=lastgood.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first = done.stdout.split()[0]
+    shown = lastgood("recover", first, "--review").out
+    assert "left unfinished for another session" in shown
+    assert "is gone" not in shown
+    assert f"{first} is incomplete: it was left unfinished for another session" in done.stdout

@@ -446,6 +446,7 @@ _LEFT = {
     "unfinished": "ended with tasks left",
     "error": "ended by an error",
     "rolled back": "taken back, and waits",
+    "set aside": "left unfinished for another session",
 }
 
 

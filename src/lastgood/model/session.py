@@ -160,7 +160,8 @@ class Session(Value):
     checkpoint, ``transcript_host`` the program that writes it, and ``transcript_session`` what that
     calls the conversation; None where nobody knows. ``took_over`` names the session that this one pushed
     aside by force, ``ended_by`` says why one ended (``finished``, ``interrupted``, ``unfinished``,
-    ``taken over``, ``fresh``, ``error``, ``rolled back``, or ``failed``: its start did).
+    ``taken over``, ``set aside`` by its own owner for another, ``fresh``, ``error``, ``rolled back``, or
+    ``failed``: its start did).
     ``heartbeat_uptime`` is when the last heartbeat was by a clock that nobody sets, in nanoseconds of the
     machine's run ``heartbeat_boot``. ``ancestry`` is what is known of an owner that nobody named; once it
     is found, it stands in ``owner`` too.

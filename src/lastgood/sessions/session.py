@@ -546,8 +546,11 @@ def exclusive_rivals(
     for session in context.work.sessions(context.key, state="active"):
         if not session.exclusive or session.id == besides:
             continue
-        if state_of(context, session) != "active" or (is_own(context, session) and not force):
+        if state_of(context, session) != "active":
             changed.append(session.replace(state="incomplete"))
+            continue
+        if is_own(context, session) and not force:
+            changed.append(session.replace(state="incomplete", ended_by="set aside"))
             continue
         if not force:
             raise refusal(session)

@@ -173,8 +173,7 @@ def _tell_damage(checkpoints: Sequence[Checkpoint], console: Console, call: Call
 
 def _tell_folded(number: int, console: Console, call: Call) -> None:
     if number and console.err_is_terminal:
-        whose = "what runs saved with the files of another row"
-        console.note(f"{number:,} more, {whose}: {call.command('list --all')}")
+        console.note(f"{number:,} more with the same files as another row: {call.command('list --all')}")
 
 
 def _nothing(call: Call, workspace: OpenWorkspace) -> str:

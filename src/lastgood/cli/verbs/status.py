@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 _GAPS_SHOWN = 5
 # What a line of status has before the path of a change.
 _BEFORE_PATH = 25
+_LEFT = {
+    "rolled back": "was taken back, and waits",
+    "set aside": "was left unfinished for another session",
+}
 # Among so many of the newest is looked for what an agent did.
 _LOOKED_AT = 50
 # Why a workspace is not watched although somebody wanted that.
@@ -177,11 +181,7 @@ def _sessions(report: StatusReport, call: Call) -> list[tuple[str, str]]:
         facts.append(("session", f"{one.id} is active: {owner(one.session)}, heartbeat {beaten}"))
         facts += [("", f"  {line}") for line in standing(one)]
     for one in report.incomplete:
-        why = (
-            "was taken back, and waits"
-            if one.session.ended_by == "rolled back"
-            else "stopped without finishing"
-        )
+        why = _LEFT.get(one.session.ended_by or "", "stopped without finishing")
         facts.append(("session", f"{one.id} is incomplete: it {why}"))
         facts += [("", f"  {line}") for line in standing(one)]
         facts.append(("", f"  {going_on(one, call)}"))
