@@ -100,6 +100,56 @@ def test_what_is_kept_outside_of_a_turn_is_not_the_agents(
     assert steps.get(b"mine", "keep") == "keep"
 
 
+def test_what_is_kept_when_a_host_compacts_within_a_turn_is_the_agents(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    """Claude Code and Codex tell of a start of the session then; outside of a turn it is the person's."""
+    host.asked("write it")
+    (project / "file").write_text("0\n1\n")
+    host.tells("session-start", text="compact")
+    host.tells("turn-end")
+    (project / "file").write_text("0\n1\n2\n")
+    host.tells("session-start", text="compact")
+
+    assert whose(workspace) == ["-", "claude-code", "person"]
+
+
+def test_a_turn_that_its_host_tells_was_broken_off_is_named_so_and_the_agents(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    """Unlike one of which nobody heard until the next."""
+    host.asked("write it")
+    (project / "file").write_text("0\n1\n")
+    host.tells("turn-end", is_cut=True)
+    host.asked("go on")
+
+    assert [one.message for one in workspace.list() if one.kind == "turn"] == ["interrupted: write it"]
+    assert whose(workspace) == ["-", "claude-code"]
+    workspace.rewind(1)
+    assert (project / "file").read_text() == "0\n"
+
+
+def test_what_came_before_a_prompt_of_the_hosts_own_may_be_anybodys(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    """Something in the background was at work between the turns."""
+    host.asked("write it")
+    host.tells("turn-end")
+    (project / "file").write_text("0\n1\n")
+    host.tells("prompt", text="it is over", is_hosts=True)
+
+    assert whose(workspace) == ["-", "unknown"]
+
+
+def test_a_session_whose_end_is_told_of_twice_ends_once(workspace: Workspace, host: Host) -> None:
+    """As Gemini CLI does when it is left."""
+    host.tells("session-end")
+    host.tells("session-end")
+
+    (session,) = workspace.sessions()
+    assert session.state == "ended"
+
+
 def test_a_turn_whose_host_was_killed_lasts_until_that_is_noticed(
     workspace: Workspace, project: Path, host: Host
 ) -> None:

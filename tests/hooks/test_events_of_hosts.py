@@ -26,7 +26,11 @@ KINDS = {
     "claude-code": {
         "SessionStart": "session-start",
         "UserPromptSubmit": "prompt",
+        "SessionStart-compact": "session-start",
+        "UserPromptSubmit-notification": "prompt",
         "PreToolUse": "tool",
+        "PreToolUse-agent": "tool",
+        "PreCompact": "compaction",
         "PostToolUse": "tool-end",
         "PostToolUseFailure": "tool-failed",
         "PostToolBatch": "batch-end",
@@ -39,6 +43,16 @@ KINDS = {
         "PreModelRequest": "batch-end",
         "PreToolUse": "tool",
         "PreToolUse-apply_patch": "tool",
+        "PostToolUse": "tool-end",
+        "PreCompact": "compaction",
+        "SessionStart-compact": "session-start",
+        "Interrupt": "turn-end",
+        "SubagentStart": "agent-start",
+        "UserPromptSubmit-agent": "agent-start",
+        "PreModelRequest-agent": "batch-end",
+        "PreToolUse-agent": "tool",
+        "PostToolUse-agent": "tool-end",
+        "SubagentStop": "agent-end",
         "Stop": "turn-end",
         "SessionEnd": "session-end",
     },
@@ -53,6 +67,10 @@ KINDS = {
         "AfterTool-exit3": "tool-end",
         "AfterTool-replace": "tool-failed",
         "AfterTool-write_file": "tool-end",
+        "AfterTool-cancelled": "tool-end",
+        "AfterTool-invoke_agent": "tool-end",
+        "BeforeTool-within_agent": "tool",
+        "PreCompress-manual": "compaction",
         "AfterAgent": "turn-end",
         "SessionEnd": "session-end",
     },
@@ -60,7 +78,10 @@ KINDS = {
         "session.start": "session-start",
         "chat.message": "prompt",
         "tool.execute.before": "tool",
+        "tool.execute.before-agent": "tool",
         "session.idle": "turn-end",
+        "session.idle-cut": "turn-end",
+        "session.compacting": "compaction",
         "dispose": "session-end",
     },
     "cline": {
@@ -68,6 +89,11 @@ KINDS = {
         "PreToolUse": "tool",
         "PreToolUse-editor": "tool",
         "PostToolUse-editor": "tool-failed",
+        "PostToolUse-exit3": "tool-failed",
+        "PostToolUse-cancelled": "tool-failed",
+        "TaskStart-agent": "agent-start",
+        "PreToolUse-agent": "tool",
+        "TaskComplete-agent": "agent-end",
         "TaskComplete": "turn-end",
     },
     "cursor": {
@@ -112,7 +138,7 @@ def test_what_a_host_sent_comes_to_its_event(host: str, name: str) -> None:
     if found is not None:
         assert (found.host, found.folder) == (host, "/home/user/project")
         assert found.session
-        assert found.transcript is None or found.session[:8] in found.transcript
+        assert found.transcript is None or found.agent or found.session[:8] in found.transcript
         assert "@" not in str(found)
 
 
@@ -180,9 +206,7 @@ def test_what_does_more_than_apply_a_patch_is_a_command(command: str) -> None:
 def test_gemini_cli_compacts_only_where_a_person_has_it_do_so() -> None:
     """It says that it may before every request to the model."""
     assert event("gemini-cli", "PreCompress") is None
-    by_hand = event("gemini-cli", "PreCompress", trigger="manual")
-    assert by_hand is not None
-    assert by_hand.kind == "compaction"
+    assert not_none(event("gemini-cli", "PreCompress-manual")).kind == "compaction"
 
 
 def test_gemini_cli_goes_on_in_the_file_that_it_began(tmp_path: Path) -> None:
@@ -212,14 +236,65 @@ def test_a_prompt_of_opencode_is_told_as_it_was_typed(said: str, text: str) -> N
     assert not_none(event("opencode", "chat.message", text=said)).text == text
 
 
+def test_a_prompt_that_claude_code_writes_itself_is_told_by_its_summary() -> None:
+    """It tells its agent so that what went on in the background is over."""
+    notified = not_none(event("claude-code", "UserPromptSubmit-notification"))
+    assert (notified.text, notified.is_hosts) == ('Agent "inner" finished', True)
+    assert not not_none(event("claude-code", "UserPromptSubmit")).is_hosts
+
+
 def test_codex_gives_the_end_of_a_session_little_time() -> None:
     found = event("codex", "SessionEnd")
     assert not_none(not_none(found).seconds) < 3
 
 
+def test_what_a_sub_agent_of_codex_does_is_of_the_session_that_began_it(tmp_path: Path) -> None:
+    """It has a conversation of its own, and tells of a prompt in it; the first is found by the session."""
+    told = payload("codex", "PreToolUse-agent")
+    first = tmp_path / "2026" / "11" / "23" / f"rollout-2026-11-23T23-59-59-{told['session_id']}.jsonl"
+    inner = tmp_path / "2026" / "11" / "24" / os.path.basename(told["transcript_path"])
+    assert told["session_id"] not in inner.name
+    for file in (first, inner):
+        file.parent.mkdir(parents=True)
+        file.write_text("{}\n")
+
+    def found() -> str | None:
+        return not_none(event("codex", "PreToolUse-agent", transcript_path=str(inner))).transcript
+
+    assert found() == str(first)
+    beside = inner.parent / first.name
+    first.rename(beside)
+    assert found() == str(beside)
+    beside.unlink()
+    assert found() == str(inner)
+
+
 def test_what_a_sub_agent_of_cline_begins_is_no_turn() -> None:
-    inner = event("cline", "TaskStart", parent_agent_id="agent_1")
-    assert (not_none(inner).kind, not_none(event("cline", "TaskStart")).agent) == ("agent-start", None)
+    inner = not_none(event("cline", "TaskStart-agent"))
+    assert (inner.kind, not_none(event("cline", "TaskStart")).agent) == ("agent-start", None)
+    assert inner.agent
+
+
+def test_a_sub_agent_of_opencode_works_in_the_session_that_began_it() -> None:
+    """Else its session would be one that nobody ends."""
+    inner = not_none(event("opencode", "tool.execute.before-agent"))
+    assert inner.agent not in {None, inner.session}
+    assert inner.session == payload("opencode", "session.start")["sessionID"]
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "field"),
+    [
+        ("codex", "Interrupt", {}),
+        ("opencode", "session.idle-cut", {}),
+        ("cline", "TaskComplete", {"hookName": "agent_abort"}),
+        ("cursor", "stop", {"status": "aborted"}),
+    ],
+)
+def test_a_turn_that_a_person_broke_off_is_told_so(host: str, name: str, field: dict[str, str]) -> None:
+    assert not_none(event(host, name, **field)).is_cut
+    whole = {"codex": "Stop", "opencode": "session.idle", "cline": "TaskComplete", "cursor": "stop"}
+    assert not not_none(event(host, whole[host])).is_cut
 
 
 @pytest.fixture

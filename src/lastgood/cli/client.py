@@ -55,6 +55,7 @@ _BEGINNINGS = (
     b"CLAUDECODE=",
     b"CLINE_ACTIVE=",
     b"CODEX_SANDBOX",
+    b"CODEX_THREAD_ID=",
     b"CURSOR_AGENT=",
     b"GEMINI_CLI=",
     b"OPENCODE=",

@@ -47,6 +47,8 @@ _ALONE, _BATCH = frozenset({"PostToolUse", "PostToolUseFailure"}), "PostToolBatc
 _OF_CALLS = frozenset({"tool", "tool-end", "tool-failed"})
 # What says why an event happens, by the first of these fields that it has.
 _REASONS = ("prompt", "source", "trigger", "reason", "error")
+# What it tells an agent, as if a person did, when what goes on in the background is over.
+_NOTIFICATION = re.compile(r"<task-notification>.*?<summary>(.*?)</summary>", re.DOTALL)
 _SECONDS = 60
 # At which it takes something for its agent.
 _INFORMED: dict[EventKind, str] = {"session-start": "SessionStart", "prompt": "UserPromptSubmit"}
@@ -74,7 +76,8 @@ def event_of(
         if not calls:
             return None
         payload = {**payload, **calls[0]} if len(calls) == 1 else payload
-    given = object_in(payload, "tool_input")
+    given, text = object_in(payload, "tool_input"), text_in(payload, *_REASONS) or ""
+    summary = _NOTIFICATION.match(text)
     owner = environment.get("CLAUDE_PID", "")
     return HookEvent(
         host=NAME,
@@ -83,7 +86,8 @@ def event_of(
         folder=environment.get("CLAUDE_PROJECT_DIR") or folder,
         transcript=text_in(payload, "transcript_path"),
         owner=int(owner) if owner.isdecimal() else None,
-        text=text_in(payload, *_REASONS) or "",
+        text=text if summary is None else summary[1],
+        is_hosts=summary is not None,
         tool=text_in(payload, "tool_name"),
         command=text_in(given, "command"),
         call=text_in(payload, "tool_use_id"),

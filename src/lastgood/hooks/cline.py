@@ -73,7 +73,7 @@ def event_of(
     if agent is not None and kind in {"prompt", "turn-end"}:
         kind = "agent-start" if kind == "prompt" else "agent-end"
     used = object_in(payload, "tool_result" if kind == "tool-end" else "tool_call")
-    if kind == "tool-end" and object_in(used, "output").get("success") is False:
+    if kind == "tool-end" and _is_failure(used.get("output")):
         kind = "tool-failed"
     given = object_in(used, "input")
     kept = _kept(session, environment)
@@ -90,6 +90,7 @@ def event_of(
         call=text_in(used, "id"),
         paths=paths_in(given),
         agent=agent,
+        is_cut=payload.get("hookName") == "agent_abort",
         is_last=kind == "turn-end",
         moment=text_in(payload, "timestamp"),
     )
@@ -154,6 +155,12 @@ def _asked(record: str) -> str:
     except (OSError, ValueError):
         return ""
     return text_in(found, "prompt") or "" if isinstance(found, dict) else ""
+
+
+def _is_failure(output: object) -> bool:
+    """Tell whether a tool failed, or one of several things that it did."""
+    each = output if isinstance(output, list) else [output]
+    return any(isinstance(one, dict) and one.get("success") is False for one in each)
 
 
 def _command(given: Mapping[str, object]) -> str | None:

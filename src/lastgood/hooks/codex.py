@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import chain, islice
 
 from lastgood.errors import Usage
 from lastgood.hooks.entries import command_line
@@ -45,6 +46,14 @@ _ENTERED = {
     "PreCompact": None,
     "SessionEnd": None,
 }
+# What a sub-agent's events are, which tells of its conversation as of one between a person and an agent.
+_OF_AGENTS: dict[str, EventKind] = {
+    "session-start": "agent-start",
+    "prompt": "agent-start",
+    "compaction": "agent-start",
+    "turn-end": "agent-end",
+    "session-end": "agent-end",
+}
 _ONLY_HERE = frozenset({"PreModelRequest", "PostModelRequest", "Interrupt"})
 _SECONDS = 60
 # These two it gives three seconds, whatever is asked for; a look may take so much of them.
@@ -71,13 +80,21 @@ def event_of(
     *,
     caller: int,
 ) -> HookEvent | None:
-    """Return what a payload tells of; None of what makes no checkpoint."""
+    """Return what a payload tells of; None of what makes no checkpoint.
+
+    A sub-agent tells of a prompt of its own, in a conversation of its own, and all the same of the session
+    of who began it: that is no turn of a person's, and its session is that of the first conversation.
+    """
     name = str(payload.get("hook_event_name"))
     kind = _KINDS.get(name)
     session, folder = text_in(payload, "session_id"), text_in(payload, "cwd")
     if kind is None or session is None or folder is None:
         return None
     given = object_in(payload, "tool_input")
+    transcript, agent = text_in(payload, "transcript_path"), text_in(payload, "agent_id")
+    if agent is not None:
+        kind = _OF_AGENTS.get(kind, kind)
+        transcript = transcript and _begun(transcript, session)
     tool, command = text_in(payload, "tool_name"), text_in(given, "command")
     patch = None if command is None else command if tool == _PATCH else _patch_in(command)
     return HookEvent(
@@ -85,17 +102,32 @@ def event_of(
         kind=kind,
         session=session,
         folder=folder,
-        transcript=text_in(payload, "transcript_path"),
+        transcript=transcript,
         owner=host_above(caller),
         text=text_in(payload, "prompt", "source", "trigger", "reason") or "",
         tool=tool if patch is None else _PATCH,
         command=command if patch is None else None,
         call=text_in(payload, "tool_use_id"),
         paths=paths_in(given) if patch is None else tuple(_NAMED.findall(patch)),
-        agent=text_in(payload, "agent_id"),
+        agent=agent,
+        is_cut=name == "Interrupt",
         seconds=_LOOK if name in _HURRIED else None,
         moment=text_in(payload, "tool_use_id" if kind in {"tool", "tool-end"} else "turn_id"),
     )
+
+
+def _begun(transcript: str, session: str) -> str:
+    """Return where the first conversation of a session is kept, given another of it; that if it is gone."""
+    end, folder = f"-{session}.jsonl", os.path.dirname(transcript)
+    if transcript.endswith(end):
+        return transcript
+    days = os.path.dirname(os.path.dirname(os.path.dirname(folder)))
+    # The same day first, as it nearly always is.
+    for place, _, names in chain(islice(os.walk(folder), 1), os.walk(days)):
+        found = next((name for name in names if name.endswith(end)), None)
+        if found is not None:
+            return f"{place}/{found}"
+    return transcript
 
 
 def _patch_in(command: str) -> str | None:

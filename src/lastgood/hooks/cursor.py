@@ -76,6 +76,7 @@ def event_of(
         command=text_in(payload, "command") or text_in(given, "command"),
         call=text_in(payload, "tool_use_id"),
         paths=paths_in(given) or paths_in(payload),
+        is_cut=kind == "turn-end" and payload.get("status") == "aborted",
         moment=text_in(payload, "tool_use_id" if kind in _OF_CALLS else "generation_id"),
     )
 

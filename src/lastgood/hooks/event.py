@@ -34,7 +34,8 @@ class HookEvent(Value):
     ``call``: ``command`` is what it has a shell carry out, ``paths`` are those that it names, ``changes`` the
     only ones that it changes, None where the host does not say that. ``agent`` is
     the sub-agent in which it happens, if any. A host that is in a hurry gives us so many ``seconds``.
-    With the ``is_last`` of its turns a session ends. ``moment`` is what the host calls just this, if it does:
+    A turn that a person broke off ``is_cut``, a prompt that the host wrote itself ``is_hosts``. With the
+    ``is_last`` of its turns a session ends. ``moment`` is what the host calls just this, if it does:
     whatever else is told alike happened at another.
     """
 
@@ -52,6 +53,8 @@ class HookEvent(Value):
     changes: tuple[str, ...] | None = None
     agent: str | None = None
     seconds: float | None = None
+    is_cut: bool = False
+    is_hosts: bool = False
     is_last: bool = False
     moment: str | None = None
 

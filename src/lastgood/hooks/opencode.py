@@ -60,6 +60,8 @@ def event_of(
         command=text_in(given, "command"),
         call=text_in(payload, "callID"),
         paths=paths_in(given),
+        agent=text_in(payload, "agent"),
+        is_cut=payload.get("cut") is True,
         moment=text_in(payload, "callID", "messageID"),
     )
 

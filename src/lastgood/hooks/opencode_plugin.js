@@ -26,7 +26,8 @@ function run(said) {
 
 export const Lastgood = async ({ client, directory }) => {
   const known = new Set() // conversations that were told of here
-  const inner = new Set() // those of sub-agents, which are no turns of a person's
+  const roots = new Map() // of those of sub-agents, which are no turns of a person's: with whom they began
+  const cut = new Set() // those whose turn a person broke off
   const busy = new Map() // which message each is at
   const news = new Map() // what an agent is to be told in the turn it is at
   let last = Promise.resolve({})
@@ -52,17 +53,20 @@ export const Lastgood = async ({ client, directory }) => {
   return {
     event: async ({ event }) => {
       const sessionID = event.properties?.sessionID ?? event.properties?.info?.id
-      if (event.type === "session.created" && event.properties.info.parentID) inner.add(sessionID)
+      const parent = event.type === "session.created" && event.properties.info.parentID
+      if (parent) roots.set(sessionID, roots.get(parent) ?? parent)
+      if (event.type === "session.error" && event.properties.error?.name === "MessageAbortedError") cut.add(sessionID)
       if (event.type === "session.idle" && busy.has(sessionID)) {
         const messageID = busy.get(sessionID)
         busy.delete(sessionID)
-        await tell("session.idle", sessionID, { messageID })
+        await tell("session.idle", sessionID, { messageID, cut: cut.delete(sessionID) })
       }
     },
     "chat.message": async ({ sessionID }, { message, parts }) => {
-      if (inner.has(sessionID)) return
+      if (roots.has(sessionID)) return
       await meet(sessionID)
       busy.set(sessionID, message.id)
+      cut.delete(sessionID)
       const text = parts.filter((one) => one.type === "text" && !one.synthetic).map((one) => one.text)
       const said = { messageID: message.id, text: text.join("\n") }
       news.set(sessionID, (await tell("chat.message", sessionID, said)).context)
@@ -72,11 +76,12 @@ export const Lastgood = async ({ client, directory }) => {
     },
     "tool.execute.before": async ({ tool, sessionID, callID }, { args }) => {
       if (typeof args?.command !== "string") return
-      const answer = await tell("tool.execute.before", sessionID, { tool, callID, args })
+      const agent = roots.has(sessionID) ? sessionID : undefined
+      const answer = await tell("tool.execute.before", roots.get(sessionID) ?? sessionID, { tool, callID, args, agent })
       if (answer.refused) throw new Error(answer.refused)
     },
     "experimental.session.compacting": async ({ sessionID }) => {
-      await tell("session.compacting", sessionID, {})
+      if (!roots.has(sessionID)) await tell("session.compacting", sessionID, {})
     },
     dispose: async () => {
       for (const sessionID of known) await tell("dispose", sessionID, {})

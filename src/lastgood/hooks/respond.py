@@ -61,12 +61,17 @@ def respond(workspace: Workspace, event: HookEvent, *, session: str | None) -> R
     That of a tool is worth one before what is risky alone, which the caller asks first (`is_risky`).
     Raises what the verbs raise: that nothing was kept is for the host to be told.
     """
+    if event.kind == "session-end":
+        _end(workspace, event, session=session)
+        return Reply()
     found, begun = (session, False) if session else _session(workspace, event)
     moments = _Moments(workspace, event, session=found)
     if event.kind == "session-start":
         if begun:
             return moments.retold_after_a_break()
-        moments.save("session-start", f"session {event.text or 'start'}", alone=False, actor=_PERSON)
+        # Some tell of one in the middle of a turn, when they compacted its conversation.
+        actor = None if moments.turns() else _PERSON
+        moments.save("session-start", f"session {event.text or 'start'}", alone=False, actor=actor)
     elif event.kind == "prompt":
         return moments.prompted()
     elif event.kind in _OF_TOOLS:
@@ -78,19 +83,30 @@ def respond(workspace: Workspace, event: HookEvent, *, session: str | None) -> R
         return reply
     elif event.kind == "compaction":
         moments.save("compaction", "before the conversation is compacted")
-    elif event.kind == "session-end":
-        moments.break_off(moments.turns())
-        if session is None:
-            workspace.session_end(found)
     return Reply()
+
+
+def _end(workspace: Workspace, event: HookEvent, *, session: str | None) -> None:
+    """End the session of a host's conversation, unless it is over: some tell of that twice."""
+    if session is None and not any(_known(workspace, event)):
+        return
+    found = session or _session(workspace, event)[0]
+    moments = _Moments(workspace, event, session=found)
+    moments.break_off(moments.turns())
+    if session is None:
+        workspace.session_end(found)
+
+
+def _known(workspace: Workspace, event: HookEvent) -> Iterable[SessionReport]:
+    """Return the sessions of a host's conversation that were not ended, newest first."""
+    return (
+        workspace.sessions(transcript=event.transcript) if event.transcript else _of_owner(workspace, event)
+    )
 
 
 def _session(workspace: Workspace, event: HookEvent) -> tuple[str, bool]:
     """Return the session of a host's conversation, gone on with if it died, and whether it is new."""
-    known = (
-        workspace.sessions(transcript=event.transcript) if event.transcript else _of_owner(workspace, event)
-    )
-    last = next(iter(known), None)
+    last = next(iter(_known(workspace, event)), None)
     if last is not None and last.state == "active":
         return last.id, False
     if last is not None and _is_whole(workspace, last.id):
@@ -209,7 +225,9 @@ class _Moments:
         own = self._turns_so_far()
         running = [one for one in own if one.state == "running"]
         if not self.break_off(running):
-            self.save("auto", f"before: {self._event.label}", alone=False, actor=_PERSON)
+            # Where the host itself goes on, something in the background was at work, too.
+            actor = UNKNOWN if self._event.is_hosts else _PERSON
+            self.save("auto", f"before: {self._event.label}", alone=False, actor=actor)
         since = max((one.started_at for one in own), default=self._began_at())
         self._workspace.step_start(self._event.label or "a turn")
         return self._retold(since)
@@ -255,9 +273,11 @@ class _Moments:
         turns = self.turns()
         last = turns[-1] if turns else None
         kept = last is not None and last.stood != self._workspace.stands_at()
-        report = self.save("turn", "a turn" if last is None else last.name, turn=last, allow_empty=kept)
+        said = "a turn" if last is None else last.name
+        is_cut = self._event.is_cut
+        report = self.save("turn", f"{_CUT_SHORT}{said}" if is_cut else said, turn=last, allow_empty=kept)
         for one in turns:
-            self._workspace.step_end(one)
+            self._workspace.step_end(one, state="failed" if is_cut else "done")
         if report is None or not report.created:
             return Reply()
         shared = shared_paths(self._context)

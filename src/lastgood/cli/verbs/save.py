@@ -40,6 +40,7 @@ _AGENTS = {
     "CLINE_ACTIVE": "cline",
     "CODEX_SANDBOX": "codex",
     "CODEX_SANDBOX_NETWORK_DISABLED": "codex",
+    "CODEX_THREAD_ID": "codex",
     "CURSOR_AGENT": "cursor",
     "GEMINI_CLI": "gemini-cli",
     "OPENCODE": "opencode",
