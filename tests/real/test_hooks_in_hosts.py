@@ -37,6 +37,13 @@ EDITS: dict[str, tuple[str, Any]] = {
         },
     ),
 }
+# By which tool each has a sub-agent do something, and what that is told.
+AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gemini-cli": ("invoke_agent", {"agent_name": "generalist", "prompt": "inner task"}),
+    "opencode": ("task", {"description": "x", "prompt": "inner task", "subagent_type": "general"}),
+    "cline": ("spawn_agent", {"systemPrompt": "You work.", "task": "inner task"}),
+    "codex": ("multi_agent_v1.spawn_agent", {"message": "inner task"}),
+}
 # Codex itself refuses an rm -f that nobody may approve.
 BY_SHELL = "cp mine.txt copy.txt; echo shell >> notes.txt"
 STAYS = "echo broken > notes.txt; touch begun; sleep 600"
@@ -58,6 +65,10 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def model(name: str, project: Path) -> Iterator[ScriptedModel]:
     def script(said: str) -> str | tuple[str, dict[str, Any]] | None:
+        if "inner task" in said:
+            return runs(name, BY_SHELL)
+        if "agent prompt" in said:
+            return AGENTS[name]
         if "second prompt" in said:
             return runs(name, BY_SHELL)
         if "first prompt" in said:
@@ -121,6 +132,16 @@ def test_what_an_agent_saves_in_its_own_shell_is_of_its_session(host: Host, last
     assert kept["mine"]["conversation"]["source"].startswith(str(host.home))
     assert kept["mine"]["actor"]["type"] == "agent"
     assert kept["mine"]["actor"].get("name", host.name) == host.name
+
+
+def test_what_a_sub_agent_does_is_of_the_turn_that_began_it(host: Host, lastgood: Command) -> None:
+    """P1, P6: its own prompt is no turn, nor its conversation a session that nobody would end."""
+    (lastgood.project / "mine.txt").write_text("by hand\n")
+    host.say("agent prompt")
+
+    assert [message for kind, message in kept(lastgood) if kind == "turn"] == ["agent prompt"]
+    (session,) = lastgood("session", "list", "--json").json["sessions"]
+    assert session["state"] == "ended"
 
 
 def test_turns_are_kept_under_their_prompts_and_rewound(

@@ -155,6 +155,9 @@ def _response(used: Use, call: str) -> list[dict[str, Any]]:
         name, how = shell if isinstance(used, str) else used
         item = {"type": "function_call", "id": "item_1", "call_id": call, "name": name}
         item |= {"arguments": json.dumps(how), "status": "completed"}
+        space, dot, inner = name.partition(".")
+        if dot:  # one of several that have a name in common
+            item |= {"namespace": space, "name": inner}
     usage = {
         "input_tokens": 10,
         "input_tokens_details": {"cached_tokens": 0},
