@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,15 +113,16 @@ def resumed(host: Host) -> str:
 def test_an_agent_is_told_what_was_taken_back_under_it(
     name: str, host: Host, model: ScriptedModel, lastgood: Command
 ) -> None:
-    """P9: where its host takes that."""
+    """P9: each of these hosts takes that; Cline takes a conversation up again on a terminal alone."""
+    if name == "cline":
+        pytest.skip("it is not resumed without a terminal")
     host.say("first prompt")
     session = resumed(host)
     lastgood("rewind", "1", "--only", "files", "--yes")
     assert not (lastgood.project / "notes.txt").exists()
     model.asked.clear()
     host.say("go on", resume=session)
-    told = any("changed under you: notes.txt" in one for one in model.asked)
-    assert told == (name in {"gemini-cli", "codex", "opencode"})
+    assert any("changed under you: notes.txt" in one for one in model.asked)
 
 
 def test_what_an_agent_saves_in_its_own_shell_is_of_its_session(host: Host, lastgood: Command) -> None:
@@ -195,10 +197,12 @@ def test_a_host_that_is_killed_in_a_turn_is_known_dead_and_its_turn_is_taken_bac
     host.say("first prompt")
     with host.started("stay prompt") as process:
         assert eventually((project / "begun").exists)
-        for pid in working(project):  # what it had started would go on without it
-            if pid != process.pid:
-                os.kill(pid, signal.SIGKILL)
+        # What it had started would go on without it, and end its turn if that were killed first.
+        left = [pid for pid in working(project) if pid != process.pid]
         process.kill()
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     assert eventually_gone(process.pid)
 
     assert lastgood("status", "--json").json["state"] == "incomplete"
