@@ -108,9 +108,9 @@ def test_beside_hooks_in_the_settings_each_turn_is_kept_once(lastgood: Command, 
         host.say("write twice", resume=transcript.stem)
 
     kept = lastgood("list", "--json").json["checkpoints"]
-    told = [(one["kind"], one["message"]) for one in reversed(kept) if one["kind"] in {"turn", "risky"}]
-    risky = ("risky", "before: rm -f x; echo one >> notes.txt")
-    assert told == [("turn", "write once"), risky, ("turn", "write twice")]
+    turns = [one["message"] for one in reversed(kept) if one["kind"] == "turn"]
+    assert turns == ["write once", "write twice"]
+    assert len({one["session"] for one in kept}) == 2  # each process has had one
 
 
 def test_the_server_alone_is_added_by_one_command(lastgood: Command, home: Path) -> None:
