@@ -34,6 +34,10 @@ class Driver:
     def restore(self, request: Request) -> object:
         return self.workspace.restore(request["ref"]).operation
 
+    def maintain(self, _request: Request) -> object:
+        self.workspace.maintain()
+        return None
+
     def burst(self, request: Request) -> object:
         """Change ten files and save, again and again."""
         paths = files_below(self.root)
@@ -50,6 +54,7 @@ serve(
         "save": driver.save,
         "unchanged": driver.unchanged,
         "restore": driver.restore,
+        "maintain": driver.maintain,
         "burst": driver.burst,
     }
 )

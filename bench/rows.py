@@ -184,7 +184,7 @@ def first_save(bench: Bench) -> list[Row]:
 
     taken = interleaved(sides, measure, rounds=min(3, bench.sizes.rounds), before=_nothing)
     size = _megabytes(bench.tree(files))
-    return [compared(f"first save, plain folder, {files:,} files / {size} MB", taken, limit=0.30)]
+    return [compared(f"first save, plain folder, {files:,} files / {size} MB", taken, limit=0.22)]
 
 
 def first_save_in_git(bench: Bench) -> list[Row]:
@@ -456,7 +456,7 @@ def listing(bench: Bench) -> list[Row]:
 
 
 def store_size(bench: Bench) -> list[Row]:
-    """Measure the store after many small saves, before and after consolidation."""
+    """Measure the store after many small saves, before and after consolidation, all files in it."""
     sizes = bench.sizes
     root = bench.tree(sizes.history_files, mean=4_000, purpose="history")
     mine, git = ours(), Git()
@@ -473,11 +473,16 @@ def store_size(bench: Bench) -> list[Row]:
     figures = {side.name: special.disk_usage(bench.store(side)) / 1e6 for side in sides}
     written = figures["lastgood"]
     special.consolidate(bench.store(mine))
+    mine.ask("maintain")  # which empties the catalogue's log, and writes its copies anew
     figures["lastgood"] = special.disk_usage(bench.store(mine)) / 1e6
+    reserve = special.disk_usage(os.path.join(bench.store(mine), "reserve")) / 1e6
     _close(sides)
     ratio = figures["lastgood"] / figures["git"]
     work = f"store after {sizes.history_saves:,} saves of 10 files in {sizes.history_files:,}, consolidated"
-    note = f"git after `git gc`; lastgood before consolidation {written:.1f} MB"
+    note = (
+        f"git after `git gc`; lastgood before consolidation {written:.1f} MB, a reserve of {reserve:.1f} MB"
+        " that does not grow in both"
+    )
     return [Row(work, "MB", figures, "≤ 1.1 x git", ratio=ratio, met=ratio <= 1.1, note=note)]
 
 

@@ -8,12 +8,14 @@ import shutil
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from typing import Protocol
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 PEERS = os.path.join(ROOT, ".cache", "bench-venv", "bin", "python")
-PYTHON = os.path.realpath(sys.executable)
+# With what `pip install lastgood` brings: ISA-L, most of all.
+PYTHON = sys.executable
 # As lastgood runs git: nothing of the user's configuration counts.
 GIT_ENVIRONMENT = {
     "PATH": os.environ.get("PATH", os.defpath),
@@ -29,14 +31,21 @@ GIT_ENVIRONMENT = {
 
 
 def python_alone() -> str:
-    """Return a Python as an installed command has it: in an environment without others' packages.
+    """Return a Python as an installed command has it: with ISA-L, which saves use, and no others' packages.
 
     What lies beside the interpreter beneath may run code of its own (``.pth`` files) at each start.
     """
     place = os.path.join(ROOT, ".cache", "bench-alone")
     python = os.path.join(place, "bin", "python")
+    packages = os.path.join(
+        place, "lib", f"python{sys.version_info[0]}.{sys.version_info[1]}", "site-packages"
+    )
+    isal = find_spec("isal")
     if not os.path.exists(python):
-        subprocess.run([PYTHON, "-m", "venv", "--without-pip", "--clear", place], check=True)
+        base = os.path.realpath(PYTHON)
+        subprocess.run([base, "-m", "venv", "--without-pip", "--clear", place], check=True)
+    if isal is not None and isal.origin is not None and not os.path.exists(f"{packages}/isal"):
+        shutil.copytree(os.path.dirname(isal.origin), f"{packages}/isal")
     return python
 
 

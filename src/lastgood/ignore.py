@@ -326,14 +326,15 @@ def _from_texts(texts: Sequence[bytes]) -> Rules:
     return nothing.joined(patterns, depth=0, fingerprint=_digest(texts), steps=())
 
 
-_of_names: dict[tuple[str, ...], Rules] = {}
+# Each scan asks for those of the settings, which hardly ever are others.
+_of_patterns: dict[tuple[str, ...], Rules] = {}
 
 
-def name_rules(patterns: tuple[str, ...]) -> Rules:
-    """Return rules by which a name is "ignored" if it fits one of some patterns without a slash."""
-    if patterns not in _of_names:
-        _of_names[patterns] = _from_texts([_lines(patterns)])
-    return _of_names[patterns]
+def pattern_rules(patterns: tuple[str, ...]) -> Rules:
+    """Return rules by which a path is "ignored" if it fits one of some patterns."""
+    if patterns not in _of_patterns:
+        _of_patterns[patterns] = _from_texts([_lines(patterns)])
+    return _of_patterns[patterns]
 
 
 class Includes:
@@ -347,7 +348,7 @@ class Includes:
     __slots__ = ("_known", "_within")
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        self._known: dict[bytes, Rules] = {b"": _from_texts([_lines(patterns)])}
+        self._known: dict[bytes, Rules] = {b"": pattern_rules(tuple(patterns))}
         self._within: dict[bytes, bool] = {b"": False}
 
     def matches(self, path: bytes, *, directory: bool) -> bool:
@@ -377,13 +378,13 @@ def _name(path: bytes) -> bytes:
 
 def is_hand_written(path: bytes) -> bool:
     """Tell whether a file has a name of those that people write by hand (rule S5), switched off or not."""
-    return name_rules(BUILT_IN_INCLUDES).ignored(_name(path), directory=False)
+    return pattern_rules(BUILT_IN_INCLUDES).ignored(_name(path), directory=False)
 
 
 def is_expected(path: bytes) -> bool:
     """Tell whether a path has a name of the built-in excludes (rule S6); a directory's ends with a slash."""
     name = _name(path.removesuffix(b"/"))
-    return name_rules(BUILT_IN_EXCLUDES).ignored(name, directory=path.endswith(b"/"))
+    return pattern_rules(BUILT_IN_EXCLUDES).ignored(name, directory=path.endswith(b"/"))
 
 
 class TreeRules:

@@ -13,7 +13,7 @@ from lastgood.ignore import (
     Includes,
     TreeRules,
     Unreadable,
-    name_rules,
+    pattern_rules,
     workspace_rules,
 )
 from lastgood.ignore import UNREADABLE as UNREADABLE_TEXT
@@ -309,7 +309,7 @@ class HandWritten:
     def wants(self, name: bytes) -> bool | None:
         """Tell whether such a file is to be captured, False if that is switched off; None of other files."""
         if self._rules is None:
-            self._rules = name_rules(self._on), name_rules(self._off)
+            self._rules = pattern_rules(self._on), pattern_rules(self._off)
         wanted, unwanted = self._rules
         if wanted.ignored(name, directory=False):
             return True
