@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -88,9 +89,23 @@ def sources(folder: str = SOURCE) -> Iterator[str]:
         yield from (os.path.join(place, name) for name in sorted(names) if name.endswith(".py"))
 
 
+@cache
 def read(path: str) -> str:
     with open(path, encoding="utf-8") as file:
         return file.read()
+
+
+@cache
+def parsed(path: str) -> ast.Module:
+    return ast.parse(read(path))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """Forget all code at the end of the file: what is forked later need not have it."""
+    yield
+    read.cache_clear()
+    parsed.cache_clear()
 
 
 def short(path: str) -> str:
@@ -98,7 +113,7 @@ def short(path: str) -> str:
 
 
 def functions(path: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse(read(path))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -139,7 +154,7 @@ def test_statements_are_not_nested_deeply() -> None:
 
 def test_every_list_of_exports_is_sorted_and_true() -> None:
     for path in sources():
-        for node in ast.parse(read(path)).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 exported = ast.literal_eval(node.value)
                 assert list(exported) == sorted(set(exported)), short(path)
@@ -241,7 +256,7 @@ def test_every_rule_is_cited_by_a_test(rule: str) -> None:
 def test_every_source_starts_with_a_docstring_and_postponed_annotations() -> None:
     bare = []
     for path in sources():
-        tree = ast.parse(read(path))
+        tree = parsed(path)
         if not tree.body:
             continue
         first = tree.body[1] if len(tree.body) > 1 else None
@@ -269,7 +284,7 @@ def test_what_writes_is_asked_for_by_transactions_alone() -> None:
     """The lock is a type (docs/decisions/031): who asks has to hold something, and only locks give that."""
     asking, holding = set(), set()
     for path in sources():
-        for node in ast.walk(ast.parse(read(path))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Attribute) and node.attr == "writers":
                 asking.add(short(path))
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Hold"):

@@ -468,12 +468,14 @@ def test_it_is_told_where_it_runs_and_why_it_does_not(kept: Command) -> None:
 
     assert note() == (False, "switched-off")
     kept.environment["LASTGOOD_WATCH_ON_DEMAND"] = "always"
-    assert note() == (False, "not-started")
+    # The report has one begin, which may answer while the report is made.
+    begun = {(False, "not-started"), (True, "on-demand")}
+    assert note() in begun
     _end_when_there(kept)
     with background(kept):
         assert note() == (True, None)
         assert "a process watches this workspace" in kept("doctor", expect=None).out
-    assert note() == (False, "not-started")
+    assert note() in begun
 
 
 def _end_when_there(command: Command) -> None:
