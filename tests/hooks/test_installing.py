@@ -182,6 +182,9 @@ def test_hooks_in_two_places_are_told_of_with_how_to_take_them_out(lastgood: Com
     said = lastgood("install", "claude-code", "--check").err
     assert "the plugin lastgood@mine" in said
     assert "claude plugin uninstall lastgood@mine\n" in said
+    local = lastgood.project / ".claude" / "settings.local.json"
+    local.write_text('{"enabledPlugins": {"lastgood@local": true}}')
+    assert "uninstall lastgood@local --scope local\n" in lastgood("install", "claude-code", "--check").err
     (note,) = [one for one in lastgood("doctor", "--json").json["findings"] if one["code"] == "hooks-twice"]
     assert note["state"] == "note"
     assert "lastgood uninstall claude-code" in note["hint"]

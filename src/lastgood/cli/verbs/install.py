@@ -16,7 +16,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
@@ -189,8 +189,8 @@ def places(host: Host, environment: Mapping[str, str], *, folder: str) -> tuple[
         if _is_entered(placed, host=host.NAME):
             remedy = f"lastgood uninstall {host.NAME}{option}"
             found.setdefault(placed.file, Place(name=printable(placed.file), remedy=remedy))
-        for name in () if placed.own else _plugins(placed.file):
-            remedy = f"claude plugin uninstall {name}" + (" --scope project" if project else "")
+        for name, scope in () if placed.own else _plugins(placed.file, is_project=project is not None):
+            remedy = f"claude plugin uninstall {name}{scope}"
             found.setdefault(name, Place(name=f"the plugin {printable(name)}", remedy=remedy))
     return tuple(found.values())
 
@@ -201,9 +201,14 @@ def _is_entered(placed: Placed, *, host: str) -> bool:
     return has_entries(_settings(placed.file), host=host)
 
 
-def _plugins(file: str) -> tuple[str, ...]:
-    beside = os.path.join(os.path.dirname(file), _LOCAL)
-    return tuple(name for one in (file, beside) for name in plugins(_settings(one)))
+def _plugins(file: str, *, is_project: bool) -> Iterator[tuple[str, str]]:
+    """Yield our plugins that settings switch on, each with what tells a host that it means those settings."""
+    where = [(file, " --scope project" if is_project else "")]
+    if is_project:
+        where.append((os.path.join(os.path.dirname(file), _LOCAL), " --scope local"))
+    for one, scope in where:
+        for name in plugins(_settings(one)):
+            yield name, scope
 
 
 def _settings(file: str) -> Mapping[str, object]:
