@@ -17,6 +17,7 @@ import trio
 import lastgood
 from lastgood.aio import AsyncSession, AsyncWorkspace, Opening, under_asyncio, under_trio
 from lastgood.cancellation import pause
+from tools.command import started
 from tools.event_loops import Loop
 
 Open = Callable[[], Opening]
@@ -259,3 +260,26 @@ async def test_the_watch_sees_what_blocks(loop: Loop, opening: Open, how: str) -
             else:
                 pause(0)
         assert watch.found
+
+
+_ANYIO_UNUSED = """
+import asyncio, sys
+import anyio
+import lastgood
+
+async def main():
+    project, store = sys.argv[1:]
+    async with lastgood.open_async(project, store=store, allow_root=True, maintenance="off") as workspace:
+        async with workspace.session(goal="one"):
+            pass
+
+asyncio.run(main())
+print(*(name for name in sys.modules if name.startswith("anyio._backends.")))
+"""
+
+
+def test_an_anyio_that_is_not_used_is_not_loaded_in_the_loop(project: Path, store: Path) -> None:
+    """Many programs import it for a client of HTTP; its side of asyncio would be read from the disk."""
+    with started(_ANYIO_UNUSED, project, store) as program:
+        said, _ = program.communicate()
+    assert (program.returncode, said) == (0, "\n")

@@ -155,8 +155,11 @@ async def _outlast(over: asyncio.Future[None]) -> None:
 
 
 def _shield() -> AbstractContextManager[object]:
-    """Keep anyio, where it is in use, from cancelling again at every turn of the loop."""
-    if "anyio" not in sys.modules:
+    """Keep anyio, where it is in use, from cancelling again at every turn of the loop.
+
+    In use it is with its side of asyncio loaded: to make a scope would load that, in the loop's own thread.
+    """
+    if "anyio._backends._asyncio" not in sys.modules:
         return nullcontext()
     from anyio import CancelScope
 
