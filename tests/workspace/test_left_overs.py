@@ -88,6 +88,22 @@ def test_a_directory_that_cannot_be_changed_any_more_stops_a_recovery_for_itself
 
 
 @pytest.mark.usefixtures("stopped")
+@pytest.mark.parametrize("roll_back", [False, True], ids=["forward", "back"])
+def test_a_directory_that_was_moved_since_is_cleared_where_it_is(
+    workspace: Workspace, project: Path, *, roll_back: bool
+) -> None:
+    """T12b: no later save holds what is ours as if it were a person's."""
+    (project / "elsewhere").mkdir()
+    (project / "closed").rename(project / "elsewhere" / "moved")
+
+    workspace.recover(roll_back=roll_back)
+
+    assert _ours(project) == []
+    assert (project / "elsewhere" / "moved" / "file").read_text() == "one"
+    assert (project / "open" / "file").read_text() == ("two" if roll_back else "one")
+
+
+@pytest.mark.usefixtures("stopped")
 def test_what_could_not_be_cleared_is_when_it_can_be(workspace: Workspace, project: Path, fixed: Fix) -> None:
     """T12b: until then each recovery says so again, and hinders nothing."""
     fixed(project / "closed")

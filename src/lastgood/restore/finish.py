@@ -81,7 +81,7 @@ def _go_on(recovering: RecoverTransaction, journal: Journal, *, roll_back: bool)
     """Apply what is left of the plan in a journal, or of the way back from it."""
     context, plan = recovering.context, journal.plan
     steps = plan.of("mkdir", "write", "chmod", "delete", "rmdir")
-    found = recovering.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
+    found = _cleared(recovering, journal, steps)
     touched = tuple(step.path for step in steps if not of_directories(step))
     with WorkspaceSnapshot(recovering, forced=touched) as snapshot:
         with snapshot.looking():
@@ -218,15 +218,18 @@ def _clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome,
     outcomes: list[Outcome] = []
     with RecoverTransaction(context) as recovering:
         for journal in restores:
-            steps = journal.plan.steps
-            found = recovering.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
+            found = _cleared(recovering, journal, journal.plan.steps)
             outcomes += found
             if not any(one.left is not None for one in found):
                 recovering.journal.forget(journal.operation)
     return tuple(outcomes)
 
 
-def _directories(steps: tuple[Step, ...]) -> list[bytes]:
-    """Return every directory in which the restore may have left something temporary."""
+def _cleared(recovering: RecoverTransaction, journal: Journal, steps: tuple[Step, ...]) -> Sequence[Outcome]:
+    """Clear what a restore left, also where somebody has moved a directory of its by now (rule T12b)."""
+    applier, token = recovering.applier, journal.operation
     made = {step.path for step in steps if is_directory(step.have) or is_directory(step.want)}
-    return sorted({parent(step.path) for step in steps} | made)
+    places = {parent(step.path) for step in steps} | made
+    found = applier.clear_temporaries(token, sorted(places), steps=steps)
+    moved = set(applier.left_over().get(token, ())) - places
+    return (*found, *applier.clear_temporaries(token, sorted(moved), steps=steps)) if moved else found
