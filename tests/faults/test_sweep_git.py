@@ -70,7 +70,7 @@ def test_a_kill_leaves_what_can_be_finished_or_taken_back(injector: Injector, st
                 workspace.undo()
             assert seen(stage) == start, f"{where}: {seen(stage)}"
 
-    sweep_both_ways(injector, stage, "restore", OPTIONS, blow=Blow(), check=check, points=60)
+    sweep_both_ways(injector, stage, "restore", OPTIONS, blow=Blow(), check=check, points=40)
 
 
 @each_of("bad-disk", "full", "short")

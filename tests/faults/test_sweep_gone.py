@@ -46,7 +46,7 @@ def test_a_restore_of_a_folder_that_is_gone_is_killed_at_any_call(injector: Inje
         assert trial.killed or trial.said("restored"), f"{where}: {trial.lines}"
         assert_comes_back(stage, where, restored=trial.said("restored") is not None)
 
-    sweep(injector, stage, "restore", {"ref": "first"}, blow=Blow(), check=check, points=50)
+    sweep(injector, stage, "restore", {"ref": "first"}, blow=Blow(), check=check, points=36)
 
 
 @FAILED

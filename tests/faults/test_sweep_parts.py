@@ -148,7 +148,7 @@ def test_a_restore_of_everything_killed_at_any_call_ends_at_one_end(
         assert_one_end(hosted, where, start=start, target=target, roll_back=roll_back)
 
     order = {"ref": "first", "options": EVERYTHING}
-    sweep_both_ways(injector, hosted, "restore", order, blow=Blow(), check=check, points=60)
+    sweep_both_ways(injector, hosted, "restore", order, blow=Blow(), check=check, points=40)
 
 
 @each_of("full-once", "bad-disk")
@@ -202,7 +202,7 @@ def test_an_undo_of_everything_killed_at_any_call_ends_at_one_end(
             wanted = target if present == start else start
             assert seen(hosted) == wanted, f"{where}: {seen(hosted).unlike(wanted)}"
 
-    sweep_both_ways(injector, hosted, "undo", {}, blow=Blow(), check=check, points=40)
+    sweep_both_ways(injector, hosted, "undo", {}, blow=Blow(), check=check, points=28)
 
 
 def test_a_merge_killed_at_any_call_ends_at_one_end(injector: Injector, hosted: HostStage) -> None:
@@ -224,4 +224,4 @@ def test_a_merge_killed_at_any_call_ends_at_one_end(injector: Injector, hosted: 
         assert_one_end(hosted, where, start=start, target=target, roll_back=roll_back)
 
     order = {"ref": "first", "options": options}
-    sweep_both_ways(injector, hosted, "restore", order, blow=Blow(), check=check, points=40)
+    sweep_both_ways(injector, hosted, "restore", order, blow=Blow(), check=check, points=28)

@@ -29,7 +29,7 @@ def test_a_restore_killed_at_any_call_is_finished_or_taken_back(injector: Inject
         assert_settled(stage, trial, where, start=start, target=target, roll_back=roll_back)
         assert_nothing_lost(stage, start, where)
 
-    sweep_both_ways(injector, stage, "restore", {"ref": "first"}, blow=Blow(), check=check, points=80)
+    sweep_both_ways(injector, stage, "restore", {"ref": "first"}, blow=Blow(), check=check, points=56)
 
 
 @FAILED
@@ -70,7 +70,7 @@ def test_an_undo_killed_at_any_call_is_finished_or_taken_back(injector: Injector
             wanted = start if present == target else target
             assert stage.tree() == wanted, f"{where}: {differences(stage.tree(), wanted)}"
 
-    sweep_both_ways(injector, stage, "undo", {}, blow=Blow(), check=check, points=50)
+    sweep_both_ways(injector, stage, "undo", {}, blow=Blow(), check=check, points=36)
 
 
 @WAYS

@@ -24,7 +24,7 @@ def test_a_save_killed_at_any_call_loses_nothing_and_blocks_nothing(injector: In
         assert_unharmed(stage, earlier, where)
         assert_collected(stage, where)
 
-    sweep(injector, stage, "save", {}, blow=Blow(), check=check, points=120)
+    sweep(injector, stage, "save", {}, blow=Blow(), check=check, points=80)
 
 
 def test_the_very_first_save_can_be_killed_at_any_call(injector: Injector, stage: Stage) -> None:
@@ -35,7 +35,7 @@ def test_the_very_first_save_can_be_killed_at_any_call(injector: Injector, stage
         assert trial.killed or saved, f"{where}: {trial.lines}"
         assert_unharmed(stage, (saved,) if saved else (), where)
 
-    sweep(injector, stage, "save", {}, blow=Blow(), check=check, points=60)
+    sweep(injector, stage, "save", {}, blow=Blow(), check=check, points=40)
 
 
 def test_a_first_save_in_parts_can_be_killed_at_any_call(injector: Injector, stage: Stage) -> None:
@@ -47,7 +47,7 @@ def test_a_first_save_in_parts_can_be_killed_at_any_call(injector: Injector, sta
         assert_unharmed(stage, (saved,) if saved else (), where)
         assert_collected(stage, where)
 
-    sweep(injector, stage, "save in parts", {}, blow=Blow(), check=check, points=60)
+    sweep(injector, stage, "save in parts", {}, blow=Blow(), check=check, points=40)
 
 
 @FAILED
