@@ -267,6 +267,8 @@ class Authors:
             return None if held else "outside-turn"
         if moved is None and not _began_at(turn, before):
             return "restored"
+        if after.kind == "compaction" and not self._is_sound(turn):
+            return "cut-short"  # a person may have asked for it, after interrupting the turn
         if _is_before_call(after) or (after.kind != "tool" and self._tells_calls(turn)):
             return "between-calls"
         return None
@@ -403,7 +405,16 @@ class Authors:
             return None
         made = checkpoint.manifest.created_at
         lasting = [turn for turn, ended in before if ended is None or ended > made]
+        # Whether the agent was still at work in one that was cut short nobody knows.
+        lasting = [turn for turn in lasting if self._is_sound(turn)]
         return lasting[0] if len(lasting) == 1 else None
+
+    def _is_sound(self, turn: Effect) -> bool:
+        """Tell whether a turn was seen to end well, or goes on in a session that lives."""
+        if turn.state != "running" or turn.session is None:
+            return turn.state == "done"
+        session = self._context.work.session(turn.session)
+        return session is not None and state_of(self._context, session) == "active"
 
     def _lasted(self, turn: Effect, checkpoint: Checkpoint) -> bool:
         """Tell whether a turn was under way when a checkpoint was made."""

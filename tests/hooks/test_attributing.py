@@ -369,6 +369,25 @@ def test_who_saves_outside_of_any_session_is_not_the_author_for_that(
     assert whys(workspace) == [None, "no-session", "outside-turn", "no-session", None, None]
 
 
+@pytest.mark.parametrize("told", ["save", "compaction"])
+def test_what_is_kept_after_a_turn_was_cut_short_is_nobodys(
+    workspace: Workspace, project: Path, host: Host, told: str
+) -> None:
+    """The host's death, or Esc, is told by nobody: the agent may have left off long before."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        cut = Host(workspace, project, name="two")
+        cut.tells("session-start", owner=process.pid)
+        cut.tells("prompt", text="write it", owner=process.pid)
+        (project / "file").write_text("0\nmine\n")
+        if told == "compaction":
+            cut.tells("compaction", owner=process.pid)
+        process.kill()
+    if told == "save":
+        workspace.save("by an agent", actor=AGENT)
+
+    assert whose(workspace) == ["-", "unknown"]
+
+
 def test_what_a_look_did_not_see_that_was_broken_off_is_nobodys(
     workspace: Workspace, project: Path, host: Host
 ) -> None:

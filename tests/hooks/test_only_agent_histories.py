@@ -343,6 +343,23 @@ class Hands(RuleBasedStateMachine):
             )
         self.brought |= self.texts() - before
 
+    @rule(number=which, name=names, undone=st.booleans())
+    def person_restores_within_a_turn(self, number: int, name: str, *, undone: bool) -> None:
+        """What they had thrown away before it comes back in it."""
+        talk = self.talks[number]
+        if not talk.alive or talk.at_work:
+            return
+        self._by_person(name, 0, drops=False)
+        kept = self.workspace.save("to be thrown away", allow_empty=True).checkpoint
+        self.put(name, self.read(name)[1:])
+        self.is_asked(number)
+        with suppress(LastgoodError):
+            self.workspace.restore(kept.id, paths=[name], force=True)
+            if undone:
+                self.workspace.undo()
+        self.writes("agent", "new0", 0, drops=False)
+        self.answers(number)
+
     @rule(again=st.booleans())
     def person_undoes(self, *, again: bool) -> None:
         before = self.texts()
