@@ -267,8 +267,8 @@ class Authors:
             return None if held else "outside-turn"
         if moved is None and not _began_at(turn, before):
             return "restored"
-        if after.kind == "compaction" and not self._is_sound(turn):
-            return "cut-short"  # a person may have asked for it, after interrupting the turn
+        if after.kind not in {"tool", "turn"} and not self._is_sound(turn):
+            return "cut-short"  # nobody knows since when a person went on by hand
         if _is_before_call(after) or (after.kind != "tool" and self._tells_calls(turn)):
             return "between-calls"
         return None
