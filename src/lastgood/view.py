@@ -562,7 +562,9 @@ class View:
         message = f"no checkpoint '{printable(ref)}' in this workspace"
         meant = _time_meant(ref)
         if meant is not None:
-            hint = f"a time is written @{{{meant}}}: the newest that is at least so old\n{_LIST}"
+            age = duration(meant) is not None
+            which = "the newest that is at least so old" if age else "the newest of then, or before"
+            hint = f"a time is written @{{{meant}}}: {which}\n{_LIST}"
             return NotFound(message, hint=hint, details={"meant": f"@{{{meant}}}"})
         below = [one for one in self._gone_below() if f"{ref}/".startswith(f"{one.message.split(',')[0]}/")]
         gone = "".join(f"{one.message}\n{one.hint}\n" for one in below)

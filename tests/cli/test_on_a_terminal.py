@@ -319,7 +319,7 @@ def test_a_path_that_is_a_checkpoint_too_is_named(kept: Command) -> None:
     (kept.project / "two").write_text("a file\n", encoding="utf-8")
     kept("save", "with a file")
     before = asked(kept, "restore", "two")
-    assert any("for the path: lastgood restore @ -- two" in "".join(before[n : n + 2]) for n in range(3))
+    assert "for the path:\n  lastgood restore @ -- two\n" in "".join(f"{line.rstrip()}\n" for line in before)
 
 
 def test_who_picks_is_shown_what_would_happen_although_they_agreed_before(kept: Command) -> None:
@@ -444,3 +444,58 @@ def test_a_list_on_80_columns_tells_iteration_and_step_of_a_position(kept: Comma
     assert max(map(width, lines)) <= 80
     row = next(line for line in lines if "iteration-3-complete" in line)
     assert re.search(r" Constr\w*…? / iter 3, step 12", row)
+
+
+def test_a_time_of_several_words_needs_no_quotes_on_a_terminal(lastgood: Command) -> None:
+    """And elsewhere the right form is told."""
+    lastgood("save", "step 10 of it")
+    (lastgood.project / "a").write_text("one\n")
+    lastgood("save", "second")
+    for words in (("10", "minutes", "ago"), ("an", "hour", "ago")):
+        shown = lastgood.terminal("restore", *words, expect=10).out
+        assert "is old; the oldest is" not in shown
+        assert "the oldest is ckpt_" in shown
+    said = lastgood("restore", "10", "minutes", "ago", "--yes", expect=2).err
+    assert "write: lastgood restore '10 minutes ago'" in said
+
+
+def test_a_part_of_a_message_is_said_to_be_none(lastgood: Command) -> None:
+    """It is taken where it is shown and asked about."""
+    (lastgood.project / "a").write_text("one\n")
+    lastgood("save", "step 10 of it")
+    (lastgood.project / "a").write_text("two\n")
+    lastgood("save", "second")
+    shown = lastgood.terminal("restore", "10", answers="n", expect=130).out
+    assert re.search(r"'10' is taken as ckpt_\w{8}, whose name or message has it", shown)
+
+
+def test_show_takes_a_bare_time_on_a_terminal(lastgood: Command) -> None:
+    """As restore and diff do."""
+    (lastgood.project / "a").write_text("one\n")
+    lastgood("save", "first")
+    assert "is taken as @{0s}" in lastgood.terminal("show", "0s").out
+    said = lastgood("show", "18:25", expect=10).err
+    assert "@{18:25}: the newest of then, or before" in said
+
+
+def test_an_undo_that_deletes_much_asks_on_a_terminal(lastgood: Command) -> None:
+    """A restore asks about a single file."""
+    for number in range(4):
+        (lastgood.project / f"{number}").write_text("one\n")
+    lastgood("save", "first")
+    for number in range(3):
+        (lastgood.project / f"{number}").unlink()
+    lastgood("restore", "@", "--yes")
+    shown = lastgood.terminal("undo", answers="n", expect=130).out
+    assert "It deletes 3 files; what is there is saved first." in shown
+    assert (lastgood.project / "0").exists()
+    lastgood.terminal("undo", "--yes")
+    assert not (lastgood.project / "0").exists()
+
+
+def test_a_dry_run_says_how_old_the_checkpoint_is(lastgood: Command) -> None:
+    """The question says so too."""
+    (lastgood.project / "a").write_text("one\n")
+    lastgood("save", "first")
+    (lastgood.project / "a").write_text("two\n")
+    assert " (first), made " in lastgood("restore", "@", "--dry-run").out

@@ -7,6 +7,7 @@ import os
 from lastgood.cli.grammar import quoted
 from lastgood.cli.typed_paths import alike, as_typed, from_top, inside, only_meant, path_of, same_name
 from lastgood.errors import Damaged, Invalid, LastgoodError, NotFound, Usage
+from lastgood.ids import short
 from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 _SHOWN_OTHERS = 5
 # So many of the last versions of a path are tried for one that can be read.
 _LOOKED_AT = 16
+# A time has at most so many words after the first: ``10 minutes ago``.
+_TIME_WORDS = 2
+# So wide is a terminal that does not say.
+_COLUMNS = 80
 
 
 def looked_up(ref: str, call: Call, workspace: OpenWorkspace) -> Checkpoint:
@@ -54,6 +59,7 @@ def as_meant(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call 
     None if they were asked, and left. Only for one who is shown it before anything is done: a program is
     told the right form instead.
     """
+    call = with_time(call, workspace)
     ref, paths = call.argument(0), call.paths or ()
     if ref is None:
         return _of_paths(paths, call, console, workspace=workspace) if paths else call
@@ -71,7 +77,10 @@ def as_meant(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call 
             ref, call, console, workspace=workspace, whole=near is not None
         ):
             return _of_paths((ref, *paths), call, console, workspace=workspace)
-        return call if near is None or not console.can_ask else call.replace(arguments=(str(near),))
+        if near is not None and console.can_ask:
+            call = call.replace(arguments=(str(near),))
+            _beside(f"'{printable(ref)}' is taken as {short(str(near))}, whose name or message has it")
+        return call
     if not paths:
         _tell_path(ref, call, workspace)
     return _with_paths(ref, paths, call, console, workspace=workspace)
@@ -129,6 +138,21 @@ def _missed(typed: str, call: Call, workspace: OpenWorkspace, *, ref: str | None
         return []
     found = [] if held else alike(typed, call, workspace)
     return [one for one in found if _holds(ref, one.path, workspace)]
+
+
+def with_time(call: Call, workspace: OpenWorkspace) -> Call:
+    """Return a call with a time that was typed without quotes as its REF: ``restore 10 minutes ago``."""
+    ref, paths = call.argument(0), call.paths or ()
+    if ref is None or not paths or any(_is_there(one, call, workspace) for one in paths):
+        return call
+    for end in range(min(len(paths), _TIME_WORDS), 0, -1):
+        said = " ".join((ref, *paths[:end]))
+        try:
+            workspace.get(said)
+        except (NotFound, Invalid) as error:
+            if "meant" in error.details:
+                return call.replace(arguments=(said,), paths=paths[end:])
+    return call
 
 
 def time_meant(ref: str, workspace: OpenWorkspace) -> str:
@@ -221,7 +245,12 @@ def _tell_path(ref: str, call: Call, workspace: OpenWorkspace) -> None:
 
 
 def _beside(text: str) -> None:
-    os.write(2, f"lastgood: {text}\n".encode("utf-8", "replace"))
+    said = f"lastgood: {text}"
+    if os.isatty(2):
+        from lastgood.cli.wording import fitted
+
+        said = "\n".join(fitted(said, os.get_terminal_size(2).columns or _COLUMNS))
+    os.write(2, f"{said}\n".encode("utf-8", "replace"))
 
 
 def _is_ref(word: str, workspace: OpenWorkspace) -> bool:

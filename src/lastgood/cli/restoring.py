@@ -380,10 +380,12 @@ def _planned(
         _tell_lost(console)
         return code
     would = "would take back" if call.has("only-agent") else "would restore"
-    console.sentence(f"{would} {_called(target, call)}: {plan_counts(plan)}")
+    age = ago(target.manifest.created_at, now=time.time_ns())
+    console.sentence(f"{would} {_called(target, call)}, made {age}: {plan_counts(plan)}")
     for line in _agent_lines(call):
         console.sentence(line)
-    console.lines((*plan_lines(plan), *spared, *beside_lines(report, target, call)))
+    console.lines(plan_lines(plan))
+    console.sentences((*spared, *beside_lines(report, target, call)))
     console.line(f"plan {plan.id}")
     console.note(f"Nothing changed. To do it: {_again(call, f'--plan {plan.id}')}")
     return 0

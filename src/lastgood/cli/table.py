@@ -74,8 +74,8 @@ FILES: tuple[Verb, ...] = (
         says="make a checkpoint",
         about=(
             "Keeps every file of the workspace that is not ignored. When it returns, the\n"
-            "checkpoint survives a power cut. If nothing has changed, none is made and the\n"
-            "last one is named."
+            "checkpoint survives a power cut. If nothing has changed, and no message, name or check\n"
+            "is given, none is made and the last one is named."
         ),
         spellings=("create",),
         arguments=(Argument(name="MESSAGE", required=False),),
@@ -299,7 +299,7 @@ FILES: tuple[Verb, ...] = (
             *RESTORING,
             Option(
                 name="only-agent",
-                says="take back what an agent changed, since REF if one is given; keep the rest",
+                says="take back what one session's agent changed (since REF, if given); keep the rest",
             ),
             Option(name="session", value="S", says="what it did in this session (default: in the last)"),
         ),
@@ -341,8 +341,8 @@ FILES: tuple[Verb, ...] = (
         says="take back the last restore, delete or prune",
         about=(
             "On a terminal it asks where checkpoints were made since the restore that it takes back,\n"
-            "right after another undo, and with --force. What came of a run is taken back by\n"
-            "`restore` or `rewind`."
+            "where it deletes more than twenty files or half of them, right after another undo, and\n"
+            "with --force. What came of a run is taken back by `restore` or `rewind`."
         ),
         options=(
             Option(name="list", says="list what can be taken back"),
@@ -356,7 +356,10 @@ FILES: tuple[Verb, ...] = (
     Verb(
         name="redo",
         says="do again what the last undo took back",
-        about="On a terminal it asks where checkpoints were made since that undo, and with --force.",
+        about=(
+            "On a terminal it asks where checkpoints were made since that undo, where it deletes more\n"
+            "than twenty files or half of them, and with --force."
+        ),
         options=(
             Option(name="list", says="list what can be done again"),
             FORCE_UNDO,

@@ -9,13 +9,14 @@ from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.plans import part_lines, remarks, report_counts, told_parts
-from lastgood.cli.references import are_alike, as_meant, looked_up, refuse_paths_alone
+from lastgood.cli.references import are_alike, as_meant, looked_up, refuse_paths_alone, with_time
 from lastgood.cli.restoring import agreed, check_options, plan_of, restore, telling_what_is_left
 from lastgood.cli.typed_paths import as_typed, current
 from lastgood.cli.wording import ago, called, count, moment, shortened, table, title
 from lastgood.errors import LastgoodError, NotFound, Usage
 from lastgood.ids import short
 from lastgood.paths import to_text
+from lastgood.restore.plan import inverse
 from lastgood.workspace.restore import Restores
 
 TYPE_CHECKING = False
@@ -35,6 +36,8 @@ _OFFERED = 15
 _STEPS = 20
 # So many of what was made since a restore are named before it is taken back.
 _SHOWN = 5
+# An undo that deletes more files than that is asked about, and one that deletes more than half of them.
+_MUCH = 20
 _INDENT = 5
 # So much of what an operation was is shown before its id is.
 _SAID = 48
@@ -84,6 +87,9 @@ def _restore(call: Call, console: Console) -> int:
             call, ref = meant, meant.argument(0)
         elif ref is None and call.paths:
             refuse_paths_alone(call, workspace)
+        elif (timed := with_time(call, workspace)) is not call:
+            typed = call.command(f"restore {quoted(timed.argument(0) or '')}")
+            raise Usage("a time of several words needs quotes", hint=f"write: {typed}")
         if ref is None:  # who picks is shown what would happen, whatever was said before
             options = {name: given for name, given in call.options.items() if name != "yes"}
             call = call.replace(options=options)
@@ -318,7 +324,10 @@ def _agreed(call: Call, console: Console, *, workspace: Restores) -> bool:
     later = workspace.list(since=since, guards=False, brief=True)
     made = [one for one in later if one.whole]
     goes_on = undoing and done[0].type == "undo" and done[0].of != operation.id
-    if not made and not goes_on and not call.has("force"):
+    steps = inverse(operation.steps) if undoing else operation.steps
+    going = sum(one.action == "delete" for one in steps)
+    much = going > _MUCH or (going > 0 and going * 2 > _files(workspace))
+    if not made and not goes_on and not much and not call.has("force"):
         return True
     console.left, now = "nothing was changed", time.time_ns()
     does = "takes back" if undoing else "does again"
@@ -328,9 +337,17 @@ def _agreed(call: Call, console: Console, *, workspace: Restores) -> bool:
     if goes_on:
         console.warn(f"The last one was taken back already; to have that again: {call.command('redo')}")
     _tell_made(made, console, now=now)
+    if much:
+        console.warn(f"It deletes {count(going, 'file')}; what is there is saved first.")
     if call.has("force"):
         console.warn("What changed since goes too, where it is in the way; it is saved first.")
     return agreed("Go ahead?", console)
+
+
+def _files(workspace: Restores) -> int:
+    """Return how many files the workspace has, as far as the checkpoint tells at which it stands."""
+    at = workspace.stands_at()
+    return 0 if at is None else workspace.get(at).manifest.files
 
 
 def _tell_made(made: Sequence[Checkpoint], console: Console, *, now: int) -> None:

@@ -6,7 +6,7 @@ import time
 from io import BytesIO
 
 from lastgood.cli.opening import CHANGES, OMISSIONS, ProgressLine, open_group
-from lastgood.cli.references import apart, looked_up
+from lastgood.cli.references import apart, looked_up, time_meant
 from lastgood.cli.typed_paths import paths_of
 from lastgood.cli.wording import ago, changes, count, moment, padded, path_within, size, table, width
 from lastgood.errors import NotFound, Usage
@@ -130,7 +130,9 @@ def unmatched_line(one: Unmatched) -> str:
 def show_verb(call: Call, console: Console) -> int:
     """Show one checkpoint."""
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
-        checkpoint = looked_up("@" if call.argument(0) is None else call.arguments[0], call, workspace)
+        ref = call.argument(0) or "@"
+        ref = time_meant(ref, workspace) if console.can_ask else ref
+        checkpoint = looked_up(ref, call, workspace)
         entries = workspace.entries(checkpoint.id) if call.has("files") else None
         changed = _changed(workspace, checkpoint) if call.has("stat") else None
         spoken = workspace.conversation(checkpoint.id, redacted=True) if call.has("conversation") else None
