@@ -181,7 +181,9 @@ def test_a_diff_against_nothing_before_is_told(kept: Command) -> None:
 def test_a_dry_run_shows_every_path_and_the_plan_and_changes_nothing(kept: Command) -> None:
     """Rule T1."""
     shown = kept("restore", "one", "--dry-run").out.splitlines()
-    assert re.fullmatch(r"would restore ckpt_\w{8} \(one\): 1 file to write, 1 file to delete", shown[0])
+    assert re.fullmatch(
+        r"would restore ckpt_\w{8} \(one\), made .+: 1 file to write, 1 file to delete", shown[0]
+    )
     assert shown[1:3] == ["  change  a.txt", "  delete  new.txt"]
     assert re.fullmatch(r"plan plan_\w{16}", shown[3])
     assert (kept.project / "new.txt").exists()
