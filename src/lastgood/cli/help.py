@@ -53,8 +53,8 @@ How to name a checkpoint (REF)
   ckpt_1a2b3c4d...     its id, or at least 4 digits of it, with or without ckpt_
   before-refactor      its name; of several the newest counts
   "before the rename"  its message, all of it; of several the newest counts, and
-                       the others are named; on a terminal `restore` takes a part
-                       of it too: it shows what is meant, and asks
+                       the others are named; on a terminal `restore` takes a
+                       part of it too: it shows what is meant, and asks
   @good                the newest whose check passed
   @start               the first of the session at hand
   task:T01             after that task
