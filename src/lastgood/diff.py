@@ -103,8 +103,9 @@ def file_patch(before: Side | None, after: Side | None, *, redacted: bool = Fals
         gone = file_patch(before, None, redacted=redacted)
         came = file_patch(None, after, redacted=redacted)
         return FilePatch(patch=gone.patch + came.patch, additions=came.additions, deletions=gone.deletions)
-    shown = (_redacted(old), _redacted(new)) if redacted else (old, new)
-    return _lines_patch(before, after, contents=(old, new), shown=shown)
+    lines = lines_in(old), lines_in(new)
+    shown = (lines_in(_redacted(old)), lines_in(_redacted(new))) if redacted else lines
+    return _lines_patch(before, after, lines=lines, shown=shown)
 
 
 def _redacted(content: bytes) -> bytes:
@@ -116,15 +117,19 @@ def _redacted(content: bytes) -> bytes:
 
 
 def _lines_patch(
-    before: Side | None, after: Side | None, *, contents: tuple[bytes, bytes], shown: tuple[bytes, bytes]
+    before: Side | None,
+    after: Side | None,
+    *,
+    lines: tuple[Sequence[bytes], Sequence[bytes]],
+    shown: tuple[Sequence[bytes], Sequence[bytes]],
 ) -> FilePatch:
     made = BytesIO()
     made.write(_header(before, after))
-    old, new = map(lines_in, contents)
+    old, new = lines
     codes = opcodes(old, new) if old != new else []
     if codes:
         made.write(_names(before, after))
-        made.writelines(_hunks((old, new), codes, shown=(lines_in(shown[0]), lines_in(shown[1]))))
+        made.writelines(_hunks(lines, codes, shown=shown))
     return FilePatch(
         patch=made.getvalue(),
         additions=sum(j2 - j1 for tag, _, _, j1, j2 in codes if tag != "equal"),

@@ -98,6 +98,11 @@ class Covering:
         return places.get(path) if said is None else said
 
 
+def is_beyond(path: bytes) -> bool:
+    """Tell whether a path is too long to be kept, or one that a folder in folders could have only."""
+    return len(path) > LONGEST_PATH or path.count(b"/") >= DEEPEST
+
+
 def within(path: bytes, scope: bytes) -> bool:
     """Tell whether a path is the scope itself or lies below it; everything is within ``b""``."""
     return not scope or path == scope or path.startswith(scope + b"/")

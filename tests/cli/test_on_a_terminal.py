@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import signal
 import sys
 import time
@@ -457,6 +458,18 @@ def test_a_time_of_several_words_needs_no_quotes_on_a_terminal(lastgood: Command
         assert "the oldest is ckpt_" in shown
     said = lastgood("restore", "10", "minutes", "ago", "--yes", expect=2).err
     assert "write: lastgood restore '10 minutes ago'" in said
+
+
+def test_a_checkpoint_and_a_path_that_together_could_be_a_time_are_taken_as_they_are(
+    lastgood: Command,
+) -> None:
+    (lastgood.project / "d").mkdir()
+    (lastgood.project / "d" / "a").write_text("one\n")
+    lastgood("save", "first", "--name", "5")
+    shutil.rmtree(lastgood.project / "d")
+    lastgood("restore", "5", "d", "--dry-run")
+    lastgood("restore", "--yes", "5", "--", "d")
+    assert (lastgood.project / "d" / "a").read_text() == "one\n"
 
 
 def test_a_part_of_a_message_is_said_to_be_none(lastgood: Command) -> None:

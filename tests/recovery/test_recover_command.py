@@ -171,7 +171,7 @@ def test_what_contradicts_itself_is_refused(lastgood: Command, died: Died, words
         ("continue\n", 0, "active"),
         ("f\n", 0, "ended"),
         ("\n", 130, "incomplete"),
-        ("x\n", 130, "incomplete"),
+        ("x\n\n", 130, "incomplete"),
     ],
 )
 def test_on_a_terminal_a_person_decides(

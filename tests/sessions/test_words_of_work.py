@@ -310,14 +310,14 @@ def test_a_session_nobody_knows_is_told_but_saves_go_on(lastgood: Command, proje
 def test_a_session_whose_checkpoint_has_new_gaps_says_so(
     lastgood: Command, project: Path, action: str
 ) -> None:
-    """S7: no later save would, for by then they are known."""
+    """S7: no later save would, for by then they are known, and named as such."""
     if action == "end":
         lastgood("session", "start", "-q")
     with open(project / "large", "wb") as file:
         file.truncate(40 << 20)
     done = lastgood("session", action, expect=3)
     assert "lacks paths" in done.err
-    assert lastgood("save", "--allow-empty").err == ""
+    assert lastgood("save", "--allow-empty").err == "not saved, as before: large (too-large)\n"
 
 
 def test_a_session_whose_transcript_is_not_there_says_so(lastgood: Command, tmp_path: Path) -> None:

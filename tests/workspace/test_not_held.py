@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -229,6 +230,19 @@ def test_a_large_file_that_is_named_is_told_once(large: Path, workspace: Workspa
     large.unlink()
     report = workspace.restore("@", paths=["data/big.bin"])
     assert ([one.path for one in report.omissions], missed(report)) == ([LACKING.path], [])
+
+
+def test_a_socket_that_is_gone_is_told_and_was_not_to_come_back(project: Path, workspace: Workspace) -> None:
+    """S7: it holds nothing, and its program makes it anew."""
+    with socket.socket(socket.AF_UNIX) as served:
+        served.bind(str(project / "server.sock"))
+        written(project, "a.txt")
+        workspace.save("first")
+    (project / "server.sock").unlink()
+    (project / "a.txt").unlink()
+    report = workspace.restore("@")
+    assert missed(report) == [NotHeld(path=b"server.sock", reason="unsupported")]
+    assert report.complete
 
 
 def test_a_folder_made_again_is_told_to_lack_the_large_file(large: Path, workspace: Workspace) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SHOWN_OTHERS = 5
 # So many of the last versions of a path are tried for one that can be read.
 _LOOKED_AT = 16
-# A time has at most so many words after the first: ``10 minutes ago``.
+# A time has so many words after the first: ``10 minutes ago``.
 _TIME_WORDS = 2
 # So wide is a terminal that does not say.
 _COLUMNS = 80
@@ -143,15 +143,17 @@ def _missed(typed: str, call: Call, workspace: OpenWorkspace, *, ref: str | None
 def with_time(call: Call, workspace: OpenWorkspace) -> Call:
     """Return a call with a time that was typed without quotes as its REF: ``restore 10 minutes ago``."""
     ref, paths = call.argument(0), call.paths or ()
-    if ref is None or not paths or any(_is_there(one, call, workspace) for one in paths):
+    # Only what can be meant as nothing else: `5 d` may be a checkpoint and a path.
+    if ref is None or len(paths) < _TIME_WORDS or paths[_TIME_WORDS - 1] != "ago":
         return call
-    for end in range(min(len(paths), _TIME_WORDS), 0, -1):
-        said = " ".join((ref, *paths[:end]))
-        try:
-            workspace.get(said)
-        except (NotFound, Invalid) as error:
-            if "meant" in error.details:
-                return call.replace(arguments=(said,), paths=paths[end:])
+    if any(_is_there(one, call, workspace) for one in paths):
+        return call
+    said = " ".join((ref, *paths[:_TIME_WORDS]))
+    try:
+        workspace.get(said)
+    except (NotFound, Invalid) as error:
+        if "meant" in error.details:
+            return call.replace(arguments=(said,), paths=paths[_TIME_WORDS:])
     return call
 
 

@@ -106,7 +106,7 @@ class Server(MCPServer[None]):
         version: str = "",
     ) -> None:
         self._opening = opening
-        self.folders = Folders(started, bound=bound)
+        self.folders: Folders = Folders(started, bound=bound)
         self.complete = complete
         self._plans: OrderedDict[str, Planned] = OrderedDict()
         self._calls = Calls()

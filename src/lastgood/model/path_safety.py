@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.errors import Damaged, Unsafe
 from lastgood.model.tree import DIRECTORY, LINK
-from lastgood.paths import DEEPEST, LONGEST_PATH, is_git_alias, join, parent, printable, to_text, unknown
+from lastgood.paths import LONGEST_PATH, is_git_alias, join, parent, printable, to_text, unknown
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -25,11 +25,6 @@ MOST_ENTRIES = 1_000_000
 _REPEATED = 32
 _SHOWN = 10
 _SHOWN_WIDTH = 200
-
-
-def is_beyond(path: bytes) -> bool:
-    """Tell whether a path is too long to be kept, or one that a folder in folders could have only."""
-    return len(path) > LONGEST_PATH or path.count(b"/") >= DEEPEST
 
 
 class NameRules(Value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.model.checkpoint import Actor
-from lastgood.paths import within
+from lastgood.paths import is_beyond, is_git_alias, within
 from lastgood.value import Alias, Value, cast
 
 TYPE_CHECKING = False
@@ -222,8 +222,18 @@ class NotHeld(Value):
 
     @property
     def omission(self) -> bool:
-        """Whether it was to come back (exit code 3): what was ignored was not, nor what somebody purged."""
-        return not self.changed and self.reason not in {"ignored", "repository", "purged"}
+        """Whether it was to come back (exit code 3).
+
+        What was ignored was not, nor what somebody purged, nor a socket or a pipe, which holds nothing and
+        whose program makes it anew.
+        """
+        if self.changed or self.reason in {"ignored", "repository", "purged"}:
+            return False
+        return (
+            self.reason != "unsupported"
+            or is_beyond(self.path)
+            or is_git_alias(self.path.rpartition(b"/")[2])
+        )
 
 
 class RestoreReport(Value):

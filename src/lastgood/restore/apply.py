@@ -10,7 +10,7 @@ from lastgood.disk import FULL, crowd, no_room
 from lastgood.errors import Damaged, NoRoom, Storage, Unsafe, crowded
 from lastgood.files import sync_all
 from lastgood.model.operation import DISCARDED, Outcome, Step
-from lastgood.model.path_safety import TreeFault, is_beyond, link_faults, path_faults, refuse, refuse_faults
+from lastgood.model.path_safety import TreeFault, link_faults, path_faults, refuse, refuse_faults
 from lastgood.model.tree import (
     DIRECTORY,
     PERMISSION_BITS,
@@ -22,7 +22,7 @@ from lastgood.model.tree import (
     is_directory,
     is_unfinished,
 )
-from lastgood.paths import ancestors, join, parent, printable, to_text
+from lastgood.paths import ancestors, is_beyond, join, parent, printable, to_text
 from lastgood.renames import is_temporary, token_of
 from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
 from lastgood.restore.plan import UNTOUCHED, action_between, in_order

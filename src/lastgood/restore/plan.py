@@ -7,9 +7,9 @@ from _sha1 import sha1
 from lastgood import ids
 from lastgood.errors import NotFound, Unsafe
 from lastgood.model.operation import DISCARDED, NOT_BACK, Step
-from lastgood.model.path_safety import Inspection, is_beyond, refuse
+from lastgood.model.path_safety import Inspection, refuse
 from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, is_directory, same_content
-from lastgood.paths import Covering, ancestors, join, parent, printable, to_text, ways
+from lastgood.paths import Covering, ancestors, is_beyond, join, parent, printable, to_text, ways
 from lastgood.value import Value
 
 TYPE_CHECKING = False

@@ -130,7 +130,8 @@ def unmatched_line(one: Unmatched) -> str:
 def show_verb(call: Call, console: Console) -> int:
     """Show one checkpoint."""
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
-        ref = call.argument(0) or "@"
+        ref = call.argument(0)
+        ref = "@" if ref is None else ref
         ref = time_meant(ref, workspace) if console.can_ask else ref
         checkpoint = looked_up(ref, call, workspace)
         entries = workspace.entries(checkpoint.id) if call.has("files") else None
