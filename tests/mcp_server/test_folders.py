@@ -119,6 +119,27 @@ def test_a_plan_is_carried_out_in_the_folder_that_it_was_made_for(served: Served
     assert notes(served.project) == "ruined\n"
 
 
+def test_a_plan_for_a_folder_that_is_open_no_more_is_refused(served: Served, other: Path) -> None:
+    served.open = [served.project]
+    plan = served.done("plan_restore", ref="first")["plan"]
+    served.open = [other]
+
+    error = served.refused("restore", plan=plan)
+
+    assert "not open here any more" in error["message"]
+    assert notes(served.project) == "ruined\n"
+
+
+def test_a_plan_is_refused_where_another_folder_is_named_beside_it(served: Served, other: Path) -> None:
+    served.open = [served.project, other]
+    plan = served.done("plan_restore", ref="first", workspace=str(served.project))["plan"]
+
+    error = served.refused("restore", plan=plan, workspace=str(other))
+
+    assert str(served.project) in error["message"]
+    assert notes(served.project) == notes(other) == "ruined\n"
+
+
 def test_a_question_names_the_folder(served: Served, other: Path) -> None:
     """T1."""
     served.open = [served.project, other]

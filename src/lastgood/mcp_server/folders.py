@@ -82,6 +82,19 @@ class Folders:
             return self._or_started(fitting[0])
         raise _not_one(fitting or known, wanted)
 
+    def check(self, planned: str | None, wanted: str | None, *, at: str) -> None:
+        """Raise `Usage` unless the folder of a plan, which is ``at`` a path, is open still, and meant."""
+        if planned not in self.all:
+            raise Usage(
+                f"the plan is for {printable(at)}, which is not open here any more",
+                hint="make a plan for a folder that is open",
+            )
+        if wanted is not None and self.chosen(wanted) != planned:
+            raise Usage(
+                f"the plan is for {printable(at)}, and not for '{printable(wanted)}'",
+                hint=f"make one there: plan_restore with workspace='{printable(wanted)}'",
+            )
+
     def _or_started(self, folder: str) -> str | None:
         # In the one that the server was started in the project is looked for.
         return None if folder == self._started else folder

@@ -158,8 +158,10 @@ class Server(MCPServer[None]):
         given = {name: value for name, value in words.items() if name not in _OF_MCP}
         id, usual = words["plan"], {one.name: one.default for one in _given(form)}
         if id is not None and given == usual:
-            if id in self._plans:
-                return self._plans[id]
+            kept = self._plans.get(id)
+            if kept is not None:
+                self.folders.check(kept.folder, words["workspace"], at=kept.at)
+                return kept
             if "ref" in given:
                 raise NotFound(
                     f"no plan {plain(id)} was made here",
