@@ -75,8 +75,17 @@ def wants_beat(
 def current_work(context: Context) -> CurrentWork:
     """Return where the caller stands: in the session it names, else in the workspace's own, if any."""
     session = current_session(context)
-    key = context.key if session is None else session.id
+    key = context.key if session is None or shares_progress(context, session) else session.id
     return CurrentWork(key=key, session=session, progress=context.work.progress(key))
+
+
+def shares_progress(context: Context, session: Session) -> bool:
+    """Tell whether a session has no progress but that of the workspace: it is one that hooks keep.
+
+    What its agent types names no session, so its tasks are where a person, who takes files back, finds
+    them. A goal alone says only by which prompt it began.
+    """
+    return _is_of_host(session) and context.work.progress(session.id).replace(goal=None).empty
 
 
 def current_session(context: Context) -> Session | None:
@@ -108,15 +117,21 @@ def _shared_session(context: Context, known: Sequence[Session]) -> Session | Non
 
     Of several conversations of one process it is that in the middle of a turn, if there is but one.
     """
-    # Who began one of those without saying whose it is has its commands name it.
-    named = (one for one in known if not one.exclusive and one.ancestry is None and one.owner.pid is not None)
-    heights = [(context.processes.height(one.owner), one) for one in named]
+    heights = [(context.processes.height(one.owner), one) for one in known if _is_of_host(one)]
     least = min((height for height, _ in heights if height is not None), default=None)
     nearest = [one for height, one in heights if height is not None and height == least]
     if len(nearest) > 1:
         running = {one.session for one in context.work.effects(context.key, state="running")}
         nearest = [one for one in nearest if one.id in running]
     return nearest[0] if len(nearest) == 1 else None
+
+
+def _is_of_host(session: Session) -> bool:
+    """Tell whether a session is of several at once, and a process was named whose it is.
+
+    Who began one without saying whose it is has its commands name it.
+    """
+    return not session.exclusive and session.ancestry is None and session.owner.pid is not None
 
 
 def lost_session_note(context: Context) -> HealthNote | None:

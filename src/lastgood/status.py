@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastgood.attribution import shared_paths, shared_words
 from lastgood.conversation.capture import transcript_notes
 from lastgood.errors import Busy, Damaged
-from lastgood.lease import current_session, left_elsewhere, living_sessions, unfinished
+from lastgood.lease import current_session, left_elsewhere, living_sessions, shares_progress, unfinished
 from lastgood.model.checkpoint import HealthNote
 from lastgood.model.report import ChangedPath, StatusReport
 from lastgood.model.tree import compare, counts
@@ -45,7 +45,8 @@ def status(context: Context, view: View) -> StatusReport:
     own = current_session(context)
     at_hand = next((one for one in living if own is not None and one.id == own.id), None)
     about = at_hand or next(iter(incomplete), None)
-    progress = context.work.progress(context.key) if about is None else about.progress
+    own_progress = None if about is None or shares_progress(context, about.session) else about.progress
+    progress = own_progress or context.work.progress(context.key)
     checkpoints, guards = context.catalogue.count_with_guards(context.key)
     state: State = "active" if at_hand or living else "incomplete" if incomplete else "idle"
     return StatusReport(

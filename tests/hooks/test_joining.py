@@ -137,3 +137,59 @@ def test_an_agent_is_not_in_its_own_way(
     lastgood("undo")
     assert (lastgood.project / "file").read_text() == "()\n"
     assert lastgood("recover", at.id, "--json").json["beside"] is None
+
+
+def test_a_person_who_takes_files_back_takes_the_agents_progress_back(
+    conversations: Conversations, lastgood: Command, workspace: Workspace
+) -> None:
+    """T11: whoever made the checkpoint; the person's terminal is not below the host."""
+    conversations.begins("one")
+    conversations.tells("one", "prompt", text="write it")
+    before = saved(lastgood)["id"]
+    lastgood("task", "start", "T01")
+    lastgood("task", "done", "T01")
+    (lastgood.project / "file").write_text("one\n")
+    conversations.tells("one", "turn-end")
+    turn = workspace.stands_at()
+    assert turn is not None
+    lastgood("task", "start", "T02")
+    (lastgood.project / "file").write_text("two\n")
+
+    def told() -> list[tuple[str, str]]:
+        found = lastgood("progress", "show", "--json").json["progress"]["tasks"]
+        return [(one["id"], one["state"]) for one in found]
+
+    workspace.restore(turn)
+    assert told() == [("T01", "done")]
+    workspace.restore(before)
+    assert told() == []
+
+
+def test_so_does_one_who_does_after_the_host_was_killed(
+    conversations: Conversations,
+    lastgood: Command,
+    workspace: Workspace,
+    sleeper: Callable[[], subprocess.Popen[bytes]],
+) -> None:
+    """T11: its session waits to go on, but has no progress of its own."""
+    host = sleeper()
+    conversations.begins("one", owner=host.pid)
+    (lastgood.project / "file").write_text("one\n")
+    conversations.tells("one", "turn-end", owner=host.pid)
+    turn = workspace.stands_at()
+    assert turn is not None
+    lastgood("task", "start", "T01")
+    (lastgood.project / "file").write_text("two\n")
+    host.kill()
+    host.wait()
+
+    workspace.restore(turn)
+    assert lastgood("progress", "show", "--json").json["progress"]["tasks"] == []
+
+
+def test_status_tells_an_agent_how_far_its_work_has_come(
+    conversations: Conversations, lastgood: Command
+) -> None:
+    conversations.begins("one")
+    lastgood("progress", "set", "--phase", "writing")
+    assert lastgood("status", "--json").json["position"]["phase"] == "writing"

@@ -207,7 +207,7 @@ class SessionReport(Value):
 class CurrentWork(Value):
     """The session that a verb belongs to (None outside one), and how far its work has come.
 
-    ``key`` is where that progress is kept: the session's id, or the workspace's key.
+    ``key`` is where that progress is kept: the session's id, or the workspace's key, which hooks' share.
     """
 
     key: str

@@ -493,13 +493,14 @@ def heartbeat(context: Context, name: str | None = None) -> SessionReport:
 
 
 def working_session(context: Context) -> Session | None:
-    """Return the session that a change of progress belongs to, None outside any.
+    """Return the session that a change of progress belongs to, None outside any and for what an agent types.
 
     Raises `Conflict` if the caller names one that does not hold its lease any more, `NotFound` if it
     names one that nobody knows.
     """
     if context.session is None:
-        return current_session(context)
+        held = current_session(context)
+        return held if held is not None and held.exclusive else None
     session = context.work.session(context.session)
     if session is None:
         raise NotFound(
@@ -507,7 +508,7 @@ def working_session(context: Context) -> Session | None:
             hint="unset LASTGOOD_SESSION\nor see what there is: lastgood session list",
         )
     if session.workspace_key != context.key:
-        return current_session(context.replace(session=None))
+        return working_session(context.replace(session=None))
     if session.state != "active":
         raise _lost(session, state=session.state)
     return session

@@ -8,7 +8,7 @@ is stored nowhere, or was written by an earlier release, stands there whole.
 from __future__ import annotations
 
 from lastgood.errors import Conflict, Damaged, NotFound
-from lastgood.lease import current_work, state_of, unfinished
+from lastgood.lease import current_work, shares_progress, state_of, unfinished
 from lastgood.model.canonical import Fields
 from lastgood.model.operation import Part, PartOutcome
 from lastgood.model.session import PROGRESS_AS_STORED, encode_progress, lists_in_parts, read_from
@@ -86,9 +86,9 @@ def _reported(context: Context, target: Checkpoint, *, key: str) -> Progress:
 def _waits(context: Context, session: str) -> bool:
     """Tell whether a session waits to go on: it must not take for done whose files were taken back."""
     found = context.work.session(session)
-    return (
-        found is not None and found.workspace_key == context.key and state_of(context, found) == "incomplete"
-    )
+    if found is None or found.workspace_key != context.key or shares_progress(context, found):
+        return False
+    return state_of(context, found) == "incomplete"
 
 
 def _from_before(context: Context, target: Checkpoint) -> Part | None:
