@@ -1,7 +1,8 @@
 """Telling an event that a host tells of twice, since hooks of ours are in two of its places.
 
 Each hook adds a line to a small file beside the workspace's caches, and then looks whether another one had
-said the same before it. The file may go at any time: then one event may count twice, as without it.
+said the same before it; once it has carried the event out, or failed to, it adds another. What failed counts
+as never told of. The file may go at any time: then one event may count twice, as without it.
 """
 
 from __future__ import annotations
@@ -24,27 +25,51 @@ _MOST = 1 << 14
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 # These happen once in the life of a host, whatever that calls them.
 _ONCE = frozenset({"session-start", "session-end"})
+# A turn may end again without a word of a person between: what changed since is kept, too.
+_AGAIN = frozenset({"turn-end"})
+_BEGUN, _DONE, _FAILED = range(3)
 
 
 def is_repeated(context: Context, event: HookEvent, said: bytes, *, caller: int) -> bool:
-    """Tell whether another hook than the one that ``caller`` is was told of just this event before.
+    """Tell whether an event need not be carried out, as another hook than ``caller`` is or was told of it.
 
     ``said`` is what the host sent. What nothing tells from another event of its kind is none of before.
+    Tell afterwards what became of it (`note_end`).
     """
-    if event.moment is None and event.kind not in _ONCE:
+    if not _is_noted(event):
         return False
-    head = f"{event.kind} {event.owner} ".encode()
-    digest = blake2b(head + said, digest_size=16).hexdigest().encode()
-    path = b"/".join((context.store, b"workspaces", context.key.encode())) + _FILE
-    now = context.clock.now()
+    digest, now = _digest(event, said), context.clock.now()
     try:
-        return _first(path, digest, line=b"%s %d %d\n" % (digest, caller, now), now=now) not in {None, caller}
+        content = _add(context, b"%s %d %d %d\n" % (digest, _BEGUN, caller, now))
     except OSError:
         return False  # to keep something twice is better than not at all
+    first, is_over = _first(content, digest, now=now)
+    return first not in {None, caller} and not (is_over and event.kind in _AGAIN)
 
 
-def _first(path: bytes, digest: bytes, *, line: bytes, now: int) -> int | None:
-    """Add a line to the file, and return which process was the first to say what it says."""
+def note_end(context: Context, event: HookEvent, said: bytes, *, caller: int, failed: bool) -> None:
+    """Note that an event was carried out, or that the next hook that is told of it has to do that."""
+    if not _is_noted(event):
+        return
+    state = _FAILED if failed else _DONE
+    try:
+        _add(context, b"%s %d %d %d\n" % (_digest(event, said), state, caller, context.clock.now()))
+    except OSError:
+        return  # as when the file went
+
+
+def _is_noted(event: HookEvent) -> bool:
+    return event.moment is not None or event.kind in _ONCE
+
+
+def _digest(event: HookEvent, said: bytes) -> bytes:
+    head = f"{event.kind} {event.owner} ".encode()
+    return blake2b(head + said, digest_size=16).hexdigest().encode()
+
+
+def _add(context: Context, line: bytes) -> bytes:
+    """Add a line to the file, and return what it says with it."""
+    path = b"/".join((context.store, b"workspaces", context.key.encode())) + _FILE
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     descriptor = os.open(path, _FLAGS, 0o600)
     try:
@@ -55,12 +80,26 @@ def _first(path: bytes, digest: bytes, *, line: bytes, now: int) -> int | None:
             os.write(descriptor, line)
     finally:
         os.close(descriptor)
-    recent = (caller for one, caller, at in _lines(content) if one == digest and abs(now - at) < _WITHIN)
-    return next(recent, None)
+    return content
 
 
-def _lines(content: bytes) -> Iterator[tuple[bytes, int, int]]:
+def _first(content: bytes, digest: bytes, *, now: int) -> tuple[int | None, bool]:
+    """Return which process was the first to be told of an event and did not fail, and whether it is done."""
+    first, is_over = None, False
+    for one, state, caller, at in _lines(content):
+        if one != digest or abs(now - at) >= _WITHIN:
+            continue
+        if state == _BEGUN and first is None:
+            first = caller
+        elif state == _DONE and first == caller:
+            is_over = True
+        elif state == _FAILED and first == caller:
+            first, is_over = None, False
+    return first, is_over
+
+
+def _lines(content: bytes) -> Iterator[tuple[bytes, int, int, int]]:
     for line in content.splitlines():
-        digest, *numbers = line.split()
-        if len(numbers) == 2 and all(one.isdigit() for one in numbers):  # else torn
-            yield digest, int(numbers[0]), int(numbers[1])
+        digest, *numbers = line.split() or (b"",)
+        if len(numbers) == 3 and all(one.isdigit() for one in numbers):  # else torn
+            yield digest, int(numbers[0]), int(numbers[1]), int(numbers[2])
