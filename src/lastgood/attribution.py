@@ -7,7 +7,7 @@ from lastgood.errors import Damaged
 from lastgood.ignore import TreeRules
 from lastgood.lease import state_of
 from lastgood.model.canonical import loads
-from lastgood.model.checkpoint import Actor, decode_gaps, encode_gaps
+from lastgood.model.checkpoint import PROGRAMS, Actor, decode_gaps, encode_gaps
 from lastgood.model.tree import DIRECTORY, TreeId, compare
 from lastgood.paths import Covering, printable, to_bytes, to_text
 from lastgood.rewind import BEGAN
@@ -260,7 +260,7 @@ class Authors:
     ) -> Doubt | None:
         """Return why changes that a checkpoint calls an agent's may be somebody else's."""
         if turn is None or not self._lasted(turn, after):
-            if after.kind != "manual":
+            if after.kind in PROGRAMS or self._has_task(before, after):
                 return None  # a program that says for whom it saves is believed
             session = None if after.session is None else self._context.work.session(after.session)
             held = session is not None and session.exclusive and session.started_at <= before.created_at
@@ -272,6 +272,17 @@ class Authors:
         if _is_before_call(after) or (after.kind != "tool" and self._tells_calls(turn)):
             return "between-calls"
         return None
+
+    def _has_task(self, before: CheckpointFacts, after: Checkpoint) -> bool:
+        """Tell whether the task of its session went on for which a checkpoint was made."""
+        task = after.manifest.task
+        return task is not None and any(
+            one.task == task
+            and one.session == after.session
+            and one.after < after.sequence
+            and (ended is None or ended > before.created_at)
+            for one, ended in self._every_turn()
+        )
 
     def _tells_calls(self, turn: Effect) -> bool:
         """Tell whether checkpoints were made before and after the calls of tools in a turn."""
@@ -401,7 +412,7 @@ class Authors:
         if checkpoint.session is not None:
             own = [turn for turn, _ in before if turn.session == checkpoint.session]
             return own[-1] if own else None
-        if checkpoint.kind != "manual" or checkpoint.actor.type not in WORKERS:
+        if checkpoint.kind in PROGRAMS or checkpoint.actor.type not in WORKERS:
             return None
         made = checkpoint.manifest.created_at
         lasting = [turn for turn, ended in before if ended is None or ended > made]

@@ -14,6 +14,7 @@ from hooks.conftest import Agent, payload
 from lastgood.hooks.claude_code import event_of
 from lastgood.hooks.respond import Reply
 from lastgood.hooks.table import host_named
+from lastgood.literals import Kind
 from lastgood.model.checkpoint import Actor
 from lastgood.settings import TRIGGERS, AutoSettings, Settings
 from lastgood.workspace import Workspace
@@ -369,6 +370,41 @@ def test_who_saves_outside_of_any_session_is_not_the_author_for_that(
     assert whys(workspace) == [None, "no-session", "outside-turn", "no-session", None, None]
 
 
+@pytest.mark.parametrize("kind", ["manual", "task", "sprint", "feature", "iteration", "risky", "interrupt"])
+def test_what_an_agent_saves_outside_of_its_turns_is_nobodys_whatever_its_kind(
+    workspace: Workspace, project: Path, host: Host, kind: Kind
+) -> None:
+    """And within the only one under way it is the agent's."""
+    task = "one" if kind == "task" else None
+    file, mine = project / "file", project / "mine"
+    host.asked("write it")
+    file.write_text("0\n1\n")
+    workspace.save("by an agent", kind=kind, actor=AGENT, task=task)
+    host.tells("turn-end")
+    mine.write_text("mine\n")
+    inside = workspace.within(workspace.sessions()[0].id)
+    inside.save("by an agent", kind=kind, actor=AGENT, task=task)
+    mine.write_text("mine\nmine\n")
+    workspace.save("by an agent", kind=kind, actor=AGENT)
+
+    assert whose(workspace) == ["-", "claude-code"]
+    assert whys(workspace, "mine") == ["outside-turn", "outside-turn"]
+    workspace.restore(only_agent=True)
+    assert (file.read_text(), mine.read_text()) == ("0\n", "mine\nmine\n")
+
+
+@pytest.mark.parametrize("kind", ["turn", "tool", "auto", "error", "task"])
+def test_what_is_typed_names_no_agent_outside_of_its_turns(agent: Agent, kind: str) -> None:
+    """Kinds that hosts and runs keep by themselves included."""
+    file = agent.project / "file"
+    agent.quietly("SessionStart")
+    agent.turn("write it", "as it was\nnow\n")
+    file.write_text("as it was\nnow\nmine\n")
+    agent.lastgood("save", "x", "--kind", kind, env={"CLAUDECODE": "1"})
+
+    assert agent.lastgood("blame", "file", "--json").json["lines"][-1]["actor"]["type"] == "unknown"
+
+
 @pytest.mark.parametrize("told", ["save", "compaction"])
 def test_what_is_kept_after_a_turn_was_cut_short_is_nobodys(
     workspace: Workspace, project: Path, host: Host, told: str
@@ -401,6 +437,31 @@ def test_what_a_look_did_not_see_that_was_broken_off_is_nobodys(
 
     assert whose(workspace, "mine") == ["unknown"]
     assert whys(workspace, "mine") == ["partial"]
+    assert (project / "mine").exists()
+
+
+def test_what_a_look_did_not_see_stays_nobodys_after_a_prune(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    """K1: that there was such a look is known as long as the turn whose beginning it is."""
+    (project / "mine").write_text("mine\n")
+    workspace.save("before: write it", kind="auto", actor=PERSON, budget=1e-9)
+    inside = workspace.within(workspace.sessions()[0].id)
+    inside.step_start("write it")
+    (project / "file").write_text("1\n")
+    host.tells("turn-end")
+    for number in range(12):
+        (project / "other").write_text(f"{number}\n")
+        host.asked("go on")
+        (project / "file").write_text(f"{number}\n")
+        host.tells("turn-end")
+    report = workspace.prune()
+
+    assert whys(workspace, "mine") == ["partial"]
+    assert [one.reason for one in report.keep if workspace.get(one.id).partial] == [
+        "what it did not see is in one that is kept"
+    ]
+    workspace.restore(only_agent=True)
     assert (project / "mine").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from lastgood.errors import Usage
 from lastgood.model.checkpoint import (
     KINDS,
+    Actor,
     Checkpoint,
 )
 from lastgood.retention.policy import DAY, HOUR, Conditions, age_of, decide, explicit_decisions
@@ -85,6 +87,35 @@ def test_where_a_turn_began_stays_as_long_as_the_turn() -> None:
     }
     assert reason == "a turn that is kept began there"
     assert len(kept(made, limit=20)) <= 20
+
+
+def test_of_the_looks_broken_off_before_a_turn_one_stays_as_long_as_the_turn() -> None:
+    """K1: by it is known that nobody knows whose is what came with the turn."""
+    agent = Actor(type="agent", name="one")
+    made = []
+    for number in range(300, 0, -1):
+        age = (300 - number) * MINUTE
+        made.append(checkpoint(10 * number, age=age, kind="turn", actor=agent))
+        made += [checkpoint(10 * number - one, age=age, kind="auto", partial=True) for one in (1, 2)]
+
+    found = kept(made)
+    turns = {number for number in found if number % 10 == 0}
+    assert {number - 1 for number in turns} - {min(turns) - 1} <= found
+    assert len(found) <= 2 * len(turns) + 30
+
+    few = kept(made, limit=20)
+    turns = {number for number in few if number % 10 == 0}
+    assert len(few) <= 20
+    assert len(turns) >= 7
+    assert all(any(one < between < other for between in few) for one, other in pairwise(sorted(turns)))
+
+    explicit = explicit_decisions(
+        [*made[:3], made[3].replace(pinned=True)],
+        keep=1,
+        older_than=None,
+        conditions=Conditions(now=NOW, limit=9),
+    )
+    assert [one.keep for one in explicit] == [True, True, False, True]
 
 
 def test_guards_stay_for_seven_days() -> None:

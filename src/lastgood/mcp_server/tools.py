@@ -12,7 +12,7 @@ from lastgood.mcp_server import schemas
 from lastgood.mcp_server.answers import LABEL, cat_document, clipped, content
 from lastgood.mcp_server.consent import Planned, demand_plan
 from lastgood.model.canonical import path_value
-from lastgood.model.checkpoint import Actor, SaveReport
+from lastgood.model.checkpoint import PROGRAMS, Actor, SaveReport
 from lastgood.model.report import BlameReport, DiffReport, RestoreReport, StatusReport, UndoReport
 from lastgood.model.run import RecoverReport
 from lastgood.paths import printable, to_bytes, to_text
@@ -64,7 +64,8 @@ def _save(workspace: Workspace, words: Words, agent: str | None) -> Document:
     """Save, in the session that hooks keep for the host above if there is one: with its conversation."""
     for own in workspace.sessions(own=True)[:1]:
         workspace = workspace.within(own.id)
-    return told(workspace.save(**words, actor=Actor(type="agent", name=agent)))
+    actor = Actor() if words.get("kind") in PROGRAMS else Actor(type="agent", name=agent)
+    return told(workspace.save(**words, actor=actor))
 
 
 def _list(workspace: Workspace, words: Words, _agent: str | None) -> Document:

@@ -48,6 +48,9 @@ KINDS: tuple[Kind, ...] = (
 ID_NOTE = "id"
 # Rule S10: an automatic save of an unchanged workspace makes no checkpoint.
 AUTOMATIC_KINDS: frozenset[Kind] = frozenset({"turn", "tool", "auto", "risky", "guard"})
+# Of these kinds is what hosts, runs and programs keep by themselves: they know for whom. Whoever types one of
+# them does not, and is named for nothing.
+PROGRAMS: frozenset[Kind] = frozenset({"turn", "tool", "auto", "error"})
 
 
 class Actor(Value):

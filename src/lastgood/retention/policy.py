@@ -13,7 +13,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from lastgood.literals import Kind
     from lastgood.model.checkpoint import Checkpoint
@@ -113,6 +113,8 @@ _SESSION_MARKS: tuple[Kind, ...] = ("session-start", "session-end")
 _STANDS = "where the workspace stands"
 _MARK = "its session still has checkpoints"
 _BEGINNING = "a turn that is kept began there"
+_UNSEEN = "what it did not see is in one that is kept"
+_WORKERS = frozenset({"agent", "tool"})
 _LONGEST_AGE_TEXT = 20
 
 
@@ -163,11 +165,13 @@ def decide(checkpoints: Sequence[Checkpoint], conditions: Conditions) -> tuple[D
             kept.setdefault(one.id, "its kind is not known")
     for id in _beginnings(checkpoints, kept):
         kept.setdefault(id, _BEGINNING)
+    kept |= dict.fromkeys(_broken_off(checkpoints, kept).keys() - firm.keys(), _UNSEEN)
     lasting = _sessions(checkpoints, kept)
     for kind in _SESSION_MARKS:
         _by_kind(kind, checkpoints, ages=ages, retention=conditions.retention, kept=kept)
     for one in _marks(checkpoints, lasting):
         kept.setdefault(one.id, _MARK)
+    kept |= dict.fromkeys(_broken_off(checkpoints, kept).keys() - firm.keys(), _UNSEEN)
     decisions = tuple(
         Decision(id=one.id, keep=True, reason=kept[one.id], firm=one.id in firm)
         if one.id in kept
@@ -208,7 +212,11 @@ def explicit_decisions(
         if not stays and one.id == conditions.stands:
             stays, reason = True, _STANDS
         decisions.append(Decision(id=one.id, keep=stays, reason=reason))
-    return tuple(decisions)
+    unseen = _broken_off(checkpoints, {one.id for one in decisions if one.keep})
+    return tuple(
+        one.replace(keep=True, reason=_UNSEEN) if one.id in unseen and not one.keep else one
+        for one in decisions
+    )
 
 
 def _numbered(
@@ -233,13 +241,18 @@ def _numbered(
 def eviction(checkpoints: Sequence[Checkpoint], decisions: Sequence[Decision]) -> tuple[str, ...]:
     """Return what a limit takes of that which is kept, first to go first.
 
-    Automatic ones go before those made by hand, and of each the middle before the ends.
+    Automatic ones go before those made by hand, and of each the middle before the ends. A look that was
+    broken off goes with the one that has what it did not see.
     """
     kind = {one.id: one.kind for one in checkpoints}
-    loose = [one.id for one in decisions if one.keep and not one.firm]
+    loose = [one.id for one in decisions if one.keep and not one.firm and one.reason != _UNSEEN]
+    unseen = {one.id for one in decisions if one.keep and not one.firm and one.reason == _UNSEEN}
+    needed = _broken_off(checkpoints, {one.id for one in decisions if one.keep})
+    with_it = {of: id for id, of in needed.items() if id in unseen}
     automatic = [id for id in loose if kind[id] != "manual"]
     by_hand = [id for id in loose if kind[id] == "manual"]
-    return (*_middle_first(automatic), *_middle_first(by_hand))
+    order = (*_middle_first(automatic), *_middle_first(by_hand))
+    return tuple(each for id in order for each in (id, with_it.get(id)) if each is not None)
 
 
 def without(
@@ -247,7 +260,8 @@ def without(
 ) -> tuple[Decision, ...]:
     """Return decisions by which some more go.
 
-    So do the marks of a session of which nothing stays, and where a turn began that goes.
+    So do the marks of a session of which nothing stays, and where a turn began that goes. A look that was
+    broken off stays as long as one that has what it did not see.
     """
     gone = set(going)
     changed = {
@@ -258,6 +272,14 @@ def without(
     for one in checkpoints if gone else ():
         if changed[one.id].reason == _BEGINNING and one.id not in begun:
             changed[one.id] = Decision(id=one.id, keep=False, reason="no turn that is kept began there")
+    unseen = _broken_off(checkpoints, {one.id for one in changed.values() if one.keep}) if gone else {}
+    for one in checkpoints if gone else ():
+        if one.id in unseen and not changed[one.id].firm:
+            changed[one.id] = Decision(id=one.id, keep=True, reason=_UNSEEN)
+        elif changed[one.id].reason == _UNSEEN:
+            changed[one.id] = Decision(
+                id=one.id, keep=False, reason="what it did not see is in none that is kept"
+            )
     lasting = _sessions(checkpoints, {one.id for one in changed.values() if one.keep})
     for one in checkpoints if gone else ():
         found = changed[one.id]
@@ -375,6 +397,26 @@ def _beginnings(checkpoints: Sequence[Checkpoint], kept: Iterable[str]) -> set[s
     ids = set(kept)
     found = {one.manifest.metadata.get(BEGAN) for one in checkpoints if one.kind == "turn" and one.id in ids}
     return {one.id for one in checkpoints if one.id in found}
+
+
+def _broken_off(checkpoints: Sequence[Checkpoint], kept: Collection[str]) -> dict[str, str]:
+    """Return the partial ones by which is known that nobody knows whose changes are, with whose id needs it.
+
+    Of those between two complete ones that are kept, the newer one an agent's, the newest.
+    """
+    found: dict[str, str] = {}
+    later: Checkpoint | None = None
+    between: str | None = None
+    for one in checkpoints:
+        if one.kind == "guard":
+            continue
+        if one.partial:
+            between = between or one.id
+        elif one.id in kept:
+            if later is not None and between is not None and later.actor.type in _WORKERS:
+                found[between] = later.id
+            later, between = one, None
+    return found
 
 
 def _sessions(checkpoints: Sequence[Checkpoint], kept: Iterable[str]) -> set[str]:

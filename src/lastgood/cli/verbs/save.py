@@ -18,7 +18,7 @@ from lastgood.cli.wording import (
 from lastgood.errors import Usage
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.lease import is_agents
-from lastgood.model.checkpoint import Actor
+from lastgood.model.checkpoint import PROGRAMS, Actor
 from lastgood.paths import printable, to_text
 from lastgood.value import cast
 from lastgood.workspace.opened import OpenWorkspace, Proposal
@@ -74,7 +74,7 @@ def save_verb(call: Call, console: Console) -> int:
                 task=call.text("task"),
                 tokens=opening.count_option(call, "tokens"),
                 transcript=call.text("transcript"),
-                actor=_actor(console, workspace),
+                actor=_actor(console, workspace) if kind not in PROGRAMS else Actor(),
             )
         _tell(report, console, known=workspace.remarks)
         console.have_watched(workspace, call)
