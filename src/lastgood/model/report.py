@@ -222,11 +222,8 @@ class NotHeld(Value):
 
     @property
     def omission(self) -> bool:
-        """Whether it was to come back (exit code 3).
-
-        What was ignored was not, nor what somebody purged, nor a socket or a pipe, which holds nothing and
-        whose program makes it anew.
-        """
+        """Whether it was to come back (exit code 3): not what was ignored or purged, nor a socket or pipe."""
+        # The last hold nothing, and their program makes them anew.
         if self.changed or self.reason in {"ignored", "repository", "purged"}:
             return False
         return (
