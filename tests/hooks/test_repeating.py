@@ -15,7 +15,7 @@ from hooks.conftest import Agent, payload
 from lastgood.context import Context
 from lastgood.hooks.claude_code import event_of
 from lastgood.hooks.event import HookEvent
-from lastgood.hooks.repeated import is_repeated, note_end
+from lastgood.hooks.repeated import is_repeated, note_failure
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from tools.command import COMMAND
@@ -140,9 +140,8 @@ def test_a_turn_that_is_told_of_twice_at_once_is_one(agent: Agent) -> None:
 
 def test_what_failed_is_left_to_the_next_hook(told: Told, context: Context) -> None:
     assert not told(EVENT, caller=1)
-    note_end(context, EVENT, b"{}", caller=1, failed=True)
+    note_failure(context, EVENT, b"{}", caller=1)
     assert not told(EVENT, caller=2)
-    note_end(context, EVENT, b"{}", caller=2, failed=False)
     assert told(EVENT, caller=3)
 
 
@@ -159,15 +158,3 @@ def test_a_risky_call_is_denied_though_another_hook_failed_before(agent: Agent) 
     reply = json.loads(agent.sends(json.dumps(sent), "--block").stdout)
 
     assert reply["hookSpecificOutput"]["permissionDecision"] == "deny"
-
-
-def test_a_turn_that_goes_on_after_its_end_is_kept_again(agent: Agent) -> None:
-    """As another Stop hook has it go on, twice: nothing tells the second end from the third."""
-    agent.asked("write it")
-    for word in ("one", "two", "three"):
-        (agent.project / "file").write_text(word)
-        agent.quietly("Stop", stop_hook_active=word != "one")
-
-    agent.lastgood("restore", "latest", "--yes")
-    assert (agent.project / "file").read_text() == "three"
-    assert [kind for kind, _ in agent.told()].count("turn") == 3

@@ -1,8 +1,8 @@
 """Telling an event that a host tells of twice, since hooks of ours are in two of its places.
 
 Each hook adds a line to a small file beside the workspace's caches, and then looks whether another one had
-said the same before it; once it has carried the event out, or failed to, it adds another. What failed counts
-as never told of. The file may go at any time: then one event may count twice, as without it.
+said the same before it. One that failed to carry the event out adds another line, and counts as never told
+of it. The file may go at any time: then one event may count twice, as without it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,14 @@ _MOST = 1 << 14
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 # These happen once in the life of a host, whatever that calls them.
 _ONCE = frozenset({"session-start", "session-end"})
-# A turn may end again without a word of a person between: what changed since is kept, too.
-_AGAIN = frozenset({"turn-end"})
-_BEGUN, _DONE, _FAILED = range(3)
+_BEGUN, _FAILED = range(2)
 
 
 def is_repeated(context: Context, event: HookEvent, said: bytes, *, caller: int) -> bool:
     """Tell whether an event need not be carried out, as another hook than ``caller`` is or was told of it.
 
     ``said`` is what the host sent. What nothing tells from another event of its kind is none of before.
-    Tell afterwards what became of it (`note_end`).
+    Where that fails, `note_failure` leaves it to the next one.
     """
     if not _is_noted(event):
         return False
@@ -43,17 +41,15 @@ def is_repeated(context: Context, event: HookEvent, said: bytes, *, caller: int)
         content = _add(context, b"%s %d %d %d\n" % (digest, _BEGUN, caller, now))
     except OSError:
         return False  # to keep something twice is better than not at all
-    first, is_over = _first(content, digest, now=now)
-    return first not in {None, caller} and not (is_over and event.kind in _AGAIN)
+    return _first(content, digest, now=now) not in {None, caller}
 
 
-def note_end(context: Context, event: HookEvent, said: bytes, *, caller: int, failed: bool) -> None:
-    """Note that an event was carried out, or that the next hook that is told of it has to do that."""
+def note_failure(context: Context, event: HookEvent, said: bytes, *, caller: int) -> None:
+    """Note that the next hook that is told of an event has to carry it out."""
     if not _is_noted(event):
         return
-    state = _FAILED if failed else _DONE
     try:
-        _add(context, b"%s %d %d %d\n" % (_digest(event, said), state, caller, context.clock.now()))
+        _add(context, b"%s %d %d %d\n" % (_digest(event, said), _FAILED, caller, context.clock.now()))
     except OSError:
         return  # as when the file went
 
@@ -83,19 +79,17 @@ def _add(context: Context, line: bytes) -> bytes:
     return content
 
 
-def _first(content: bytes, digest: bytes, *, now: int) -> tuple[int | None, bool]:
-    """Return which process was the first to be told of an event and did not fail, and whether it is done."""
-    first, is_over = None, False
+def _first(content: bytes, digest: bytes, *, now: int) -> int | None:
+    """Return which process was the first to be told of an event and did not fail."""
+    first = None
     for one, state, caller, at in _lines(content):
         if one != digest or abs(now - at) >= _WITHIN:
             continue
         if state == _BEGUN and first is None:
             first = caller
-        elif state == _DONE and first == caller:
-            is_over = True
         elif state == _FAILED and first == caller:
-            first, is_over = None, False
-    return first, is_over
+            first = None
+    return first
 
 
 def _lines(content: bytes) -> Iterator[tuple[bytes, int, int, int]]:

@@ -110,20 +110,20 @@ def _respond(call: Call, event: HookEvent, console: Console) -> Reply | None:
             raise
         return None  # told when the session began
     with workspace:
-        from lastgood.hooks.repeated import is_repeated, note_end  # lazily: as above
+        from lastgood.hooks.repeated import is_repeated, note_failure  # lazily: as above
         from lastgood.hooks.respond import respond
         from lastgood.workspace.opened import Proposal
 
         context = workspace._context  # noqa: SLF001 - beside its caches that is noted
-        said, caller, failed = console.input(), console.caller, True
+        said, caller = console.input(), console.caller
         if is_repeated(context, event, said, caller=caller):
             return None
         workspace.proposal = Proposal(console.proposed)
         try:
             reply = respond(workspace, event, session=console.environment.get(SESSION_VARIABLE) or None)
-            failed = False
-        finally:
-            note_end(context, event, said, caller=caller, failed=failed)
+        except BaseException:
+            note_failure(context, event, said, caller=caller)
+            raise
         console.have_watched(workspace, call)
         return reply
 
