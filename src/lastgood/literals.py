@@ -9,17 +9,6 @@ from typing import Literal
 DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
 State = Literal["idle", "active", "incomplete", "interrupted"]
 FindingState = Literal["good", "note", "bad"]
-NotHeldReason = Literal[
-    "ignored",
-    "repository",
-    "too-large",
-    "unreadable",
-    "unsupported",
-    "unstable",
-    "budget",
-    "withheld",
-    "purged",
-]
 
 # --- Of what was done ---
 
@@ -30,6 +19,7 @@ Period = Literal["day", "week", "month", "all"]
 
 EntryKind = Literal["file", "link", "directory"]
 GapReason = Literal["too-large", "unreadable", "unsupported", "unstable", "budget", "withheld", "purged"]
+NotHeldReason = Literal["ignored", "repository", GapReason]
 ChangeStatus = Literal["added", "modified", "deleted", "mode", "kind"]
 
 # --- Of checkpoints ---

@@ -121,7 +121,7 @@ def _respond(call: Call, event: HookEvent, console: Console) -> Reply | None:
         workspace.proposal = Proposal(console.proposed)
         try:
             reply = respond(workspace, event, session=console.environment.get(SESSION_VARIABLE) or None)
-        except BaseException:
+        except BaseException:  # whatever it is, and an interruption: the next one has to do it
             note_failure(context, event, said, caller=caller)
             raise
         console.have_watched(workspace, call)
