@@ -125,20 +125,21 @@ def for_plan(
         return True
     if can_ask(context):
         return Elicit(_question(planned, many=many), Confirm)
+    raise _unasked(found, many=many, name="plan", id=found.id)
+
+
+def _unasked(plan: RestorePlan, *, many: bool, name: str, id: str) -> Unsafe:
+    """Return the refusal of what nobody can be asked about; to name its id is the way."""
     why = (
-        f"it would delete {found.deletions:,} files, a large part of the workspace"
+        f"it would delete {plan.deletions:,} files, a large part of the workspace"
         if many
         else "it changes files"
     )
-    ways = f"plan={found.id}" if many else f"plan={found.id}, or confirm=true if the person has agreed to it"
-    raise Unsafe(
+    ways = f"{name}={id}" if many else f"{name}={id}, or confirm=true if the person has agreed to it"
+    return Unsafe(
         f"nothing was changed: {why}, and nobody can be asked here",
         hint=f"to carry it out, call it again with {ways}",
-        details={
-            "plan": found.id,
-            "deletions": found.deletions,
-            "counts": counts_of(planned_outcomes(found)),
-        },
+        details={name: id, "deletions": plan.deletions, "counts": counts_of(planned_outcomes(plan))},
     )
 
 
@@ -205,22 +206,7 @@ def for_operation(
         return True
     if can_ask(context):
         return Elicit(_operation_words(operation, plan, going), Confirm)
-    why = (
-        f"it would delete {plan.deletions:,} files, a large part of the workspace"
-        if going.many
-        else "it changes files"
-    )
-    ways = f"of={operation.id}"
-    ways += "" if going.many else ", or confirm=true if the person has agreed to it"
-    raise Unsafe(
-        f"nothing was changed: {why}, and nobody can be asked here",
-        hint=f"to carry it out, call it again with {ways}",
-        details={
-            "of": operation.id,
-            "deletions": plan.deletions,
-            "counts": counts_of(planned_outcomes(plan)),
-        },
-    )
+    raise _unasked(plan, many=going.many, name="of", id=operation.id)
 
 
 def _operation_words(operation: Operation, plan: RestorePlan, going: Going) -> str:
