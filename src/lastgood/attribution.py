@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lastgood.context import Context
+    from lastgood.context import Context, SessionTransaction
     from lastgood.literals import Doubt
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
@@ -266,12 +266,19 @@ class Authors:
             held = session is not None and session.exclusive and session.started_at <= before.created_at
             return None if held else "outside-turn"
         if moved is None and not _began_at(turn, before):
-            return "restored"
+            return self._why_elsewhere(turn)
         if after.kind not in {"tool", "turn"} and not self._is_sound(turn):
             return "cut-short"  # nobody knows since when a person went on by hand
         if _is_before_call(after) or (after.kind != "tool" and self._tells_calls(turn)):
             return "between-calls"
         return None
+
+    def _why_elsewhere(self, turn: Effect) -> Doubt:
+        """Return why a turn began elsewhere than at the checkpoint before its own."""
+        if turn.stood is None:
+            return "restored"
+        began = self._context.catalogue.get(turn.stood)
+        return "gone" if began is None else "partial" if began.partial else "restored"
 
     def _has_task(self, before: CheckpointFacts, after: Checkpoint) -> bool:
         """Tell whether the task of its session went on for which a checkpoint was made."""
@@ -540,6 +547,31 @@ def _began_at(turn: Effect, before: CheckpointFacts) -> bool:
     if turn.after < before.sequence or turn.stood == before.id:
         return True
     return turn.stood is None and turn.after == before.sequence
+
+
+def note_unseen(context: Context, broken_off: Sequence[Checkpoint]) -> None:
+    """Note with the turns that had some looks before or within them that nobody knows what these missed.
+
+    That is so when the looks are gone, too: such a turn began at one that nobody finds.
+    """
+    noted = [
+        turn.replace(stood=one.id)
+        for turn in (context.work.effects(context.key) if broken_off else ())
+        for one in broken_off
+        if turn.state in {"done", "failed"} and turn.stood == one.previous and _may_have_missed(one, turn)
+    ]
+
+    def note(work: SessionTransaction) -> None:
+        for turn in noted:
+            work.put_effect(turn)
+
+    if noted:
+        context.work.change(note)
+
+
+def _may_have_missed(broken_off: Checkpoint, turn: Effect) -> bool:
+    """Tell whether a turn began after a look that was broken off, or ended after it."""
+    return turn.after >= broken_off.sequence or (turn.ended_at or 0) >= broken_off.manifest.created_at
 
 
 def _is_before_call(checkpoint: Checkpoint) -> bool:

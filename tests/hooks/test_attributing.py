@@ -440,6 +440,27 @@ def test_what_a_look_did_not_see_that_was_broken_off_is_nobodys(
     assert (project / "mine").exists()
 
 
+def test_what_a_look_did_not_see_stays_nobodys_when_that_is_deleted(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    """The look at which a turn began, and the one with which another ended."""
+    inside = workspace.within(workspace.sessions()[0].id)
+    (project / "mine").write_text("mine\n")
+    first = workspace.save("before: write it", kind="auto", actor=PERSON, budget=1e-9).checkpoint
+    inside.step_start("write it")
+    (project / "file").write_text("1\n")
+    host.tells("turn-end")
+    host.asked("go on")
+    (project / "agents").write_text("agent's\n")
+    last = inside.save("go on", kind="turn", actor=AGENT, budget=1e-9).checkpoint
+    inside.step_end(inside.steps()[-1])
+    host.asked("once more")
+    workspace.delete(first.id, last.id)
+
+    assert whys(workspace, "mine") == ["partial"]
+    assert whys(workspace, "agents") == ["during-turn"]
+
+
 def test_what_a_look_did_not_see_stays_nobodys_after_a_prune(
     workspace: Workspace, project: Path, host: Host
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.attribution import note_unseen
 from lastgood.catalogue import Query
 from lastgood.errors import Busy, Damaged, Invalid, NoRoom, NotFound, Storage, Usage
 from lastgood.ids import name_fault
@@ -442,6 +443,7 @@ def delete(context: Context, checkpoints: Sequence[Checkpoint]) -> DeleteReport:
     reasons = needed(context, context.key)
     with SaveTransaction(context) as saving:
         refuse_pinned([_again(context, one) for one in checkpoints])
+        note_unseen(context, [one for one in checkpoints if one.partial])
         now = context.clock.now()
         operation = saving.record("delete", checkpoints=ids)
         saving.catalogue.delete(ids, at=now)
