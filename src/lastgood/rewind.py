@@ -101,6 +101,7 @@ def _past_turns(line: Sequence[Checkpoint], target: Checkpoint) -> RewindExtent:
     """
     place, past = line.index(target), line[: line.index(target) + 1]
     turns = [at for at in range(place) if line[at].kind == "turn"]
+    turns = [at for at, later in zip(turns, [None, *turns], strict=False) if not _is_same(line, at, later)]
     if any(
         is_before_turn(one) for one in past
     ):  # what was made after its turn is not told from what is in it
@@ -113,6 +114,12 @@ def _past_turns(line: Sequence[Checkpoint], target: Checkpoint) -> RewindExtent:
         within.update(range(at, began))
     saves = (line[at] for at in range(place) if at not in within and _differ(line[at], line[at + 1]))
     return RewindExtent(target=target, unit="turn", turns=tuple(line[at] for at in turns), saves=tuple(saves))
+
+
+def _is_same(line: Sequence[Checkpoint], at: int, later: int | None) -> bool:
+    """Tell whether a turn is the one after it, which went on after its end was told."""
+    began = line[at].manifest.metadata.get(BEGAN)
+    return began is not None and later is not None and line[later].manifest.metadata.get(BEGAN) == began
 
 
 def _differ(one: Checkpoint, other: Checkpoint) -> bool:

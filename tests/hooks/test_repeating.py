@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -15,7 +16,7 @@ from hooks.conftest import Agent, payload
 from lastgood.context import Context
 from lastgood.hooks.claude_code import event_of
 from lastgood.hooks.event import HookEvent
-from lastgood.hooks.repeated import is_repeated, note_failure
+from lastgood.hooks.repeated import Telling
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from tools.command import COMMAND
@@ -33,7 +34,8 @@ def told(context: Context) -> Told:
     """Return what tells of an event by some process, and says whether it was told of before."""
 
     def tell(event: HookEvent, said: bytes = b"{}", *, caller: int) -> bool:
-        return is_repeated(context, event, said, caller=caller)
+        with Telling(context, event, said, caller=caller) as telling:
+            return telling.again
 
     return tell
 
@@ -138,11 +140,46 @@ def test_a_turn_that_is_told_of_twice_at_once_is_one(agent: Agent) -> None:
     assert len(agent.lastgood("session", "list", "--json").json["sessions"]) == 1
 
 
-def test_what_failed_is_left_to_the_next_hook(told: Told, context: Context) -> None:
-    assert not told(EVENT, caller=1)
-    note_failure(context, EVENT, b"{}", caller=1)
-    assert not told(EVENT, caller=2)
-    assert told(EVENT, caller=3)
+def test_what_failed_is_left_to_the_next_hook_which_waits_for_it(context: Context, told: Told) -> None:
+    found: list[bool] = []
+    other = Thread(target=lambda: found.append(told(EVENT, caller=2)))
+
+    first = Telling(context, EVENT, b"{}", caller=1)
+    with first:
+        other.start()
+        assert not told(EVENT.replace(moment="n"), b"another", caller=3)  # for that alone nobody waits
+        assert not found
+        first.fail()
+    other.join()
+
+    assert found == [False]
+    assert told(EVENT, caller=4)
+
+
+def test_a_turn_that_another_hook_has_go_on_twice_is_one_and_all_of_it_the_agents(agent: Agent) -> None:
+    """T15, S20: its host tells of two ends with the same words; a third time nothing changed."""
+    agent.asked("write it")
+    for text in ("one", "one\ntwo", "one\ntwo\nthree"):
+        (agent.project / "file").write_text(text)
+        agent.quietly("Stop", stop_hook_active=text != "one")
+    agent.quietly("Stop", stop_hook_active=True)
+    agent.asked("go on")
+
+    assert [kind for kind, _ in agent.told()] == ["session-start", "turn", "turn", "turn"]
+    lines = agent.lastgood("blame", "file", "--json").json["lines"]
+    assert {one["actor"]["name"] for one in lines} == {"claude-code"}
+    said = agent.lastgood("rewind", "1", "--yes").err
+    assert said.count("write it") == 1
+    assert (agent.project / "file").read_text() == "as it was"
+
+
+def test_a_risky_call_that_looks_like_one_before_is_kept_if_files_changed(agent: Agent) -> None:
+    agent.asked("write it")
+    for text in ("half", "half", "whole"):
+        (agent.project / "file").write_text(text)
+        agent.quietly("PreToolUse", tool_use_id="the same")
+
+    assert [kind for kind, _ in agent.told()] == ["session-start", "risky", "risky"]
 
 
 def test_a_risky_call_is_denied_though_another_hook_failed_before(agent: Agent) -> None:

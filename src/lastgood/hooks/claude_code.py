@@ -94,6 +94,7 @@ def event_of(
         paths=paths_in(given),
         changes=_edited(calls),
         agent=text_in(payload, "agent_id"),
+        goes_on=payload.get("stop_hook_active") is True,
         moment=text_in(payload, "tool_use_id" if kind in _OF_CALLS else "prompt_id"),
     )
 

@@ -112,6 +112,7 @@ def event_of(
         agent=agent,
         is_cut=name == "Interrupt",
         seconds=_LOOK if name in _HURRIED else None,
+        goes_on=payload.get("stop_hook_active") is True,
         moment=text_in(payload, "tool_use_id" if kind in {"tool", "tool-end"} else "turn_id"),
     )
 

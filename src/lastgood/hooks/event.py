@@ -35,7 +35,8 @@ class HookEvent(Value):
     only ones that it changes, None where the host does not say that. ``agent`` is
     the sub-agent in which it happens, if any. A host that is in a hurry gives us so many ``seconds``.
     A turn that a person broke off ``is_cut``, a prompt that the host wrote itself ``is_hosts``. With the
-    ``is_last`` of its turns a session ends. ``moment`` is what the host calls just this, if it does:
+    ``is_last`` of its turns a session ends. One that ``goes_on`` was told to have ended before, and whoever
+    was told of that had the agent go on. ``moment`` is what the host calls just this, if it does:
     whatever else is told alike happened at another.
     """
 
@@ -56,6 +57,7 @@ class HookEvent(Value):
     is_cut: bool = False
     is_hosts: bool = False
     is_last: bool = False
+    goes_on: bool = False
     moment: str | None = None
 
     @property

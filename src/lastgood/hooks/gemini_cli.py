@@ -81,6 +81,7 @@ def event_of(
         tool=text_in(payload, "tool_name"),
         command=text_in(given, "command"),
         paths=paths_in(given),
+        goes_on=payload.get("stop_hook_active") is True,
         moment=text_in(payload, "timestamp"),
     )
 

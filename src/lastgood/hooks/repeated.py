@@ -1,18 +1,25 @@
 """Telling an event that a host tells of twice, since hooks of ours are in two of its places.
 
-Each hook adds a line to a small file beside the workspace's caches, and then looks whether another one had
-said the same before it. One that failed to carry the event out adds another line, and counts as never told
-of it. The file may go at any time: then one event may count twice, as without it.
+Whoever is told of an event carries it out alone: another one that is told the same meanwhile waits, and then
+reads in a small file beside the workspace's caches whether it was done. Of one that failed, or was killed,
+nothing stands there. The file may go at any time: then one event may count twice, as without it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
+import time
 from _blake2 import blake2b
+
+from lastgood.cancellation import pause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Self
 
     from lastgood.context import Context
     from lastgood.hooks.event import HookEvent
@@ -20,42 +27,82 @@ if TYPE_CHECKING:
 _FILE = b"/events"
 # A host gives a hook a minute: what it tells of twice begins within that.
 _WITHIN = 60_000_000_000
+# So long another one is waited for, in seconds: it looks for less, and the host goes on waiting.
+_PATIENCE, _STRIDE = 20.0, 0.005
 # When the file is longer than that, what it says of before is let go.
 _MOST = 1 << 14
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 # These happen once in the life of a host, whatever that calls them.
 _ONCE = frozenset({"session-start", "session-end"})
-_BEGUN, _FAILED = range(2)
+# A lock on one byte that is of the open file, so that threads exclude each other too; Linux alone has it.
+_OF_FILE = getattr(fcntl, "F_OFD_SETLK", None)
+_DIGITS = 15
 
 
-def is_repeated(context: Context, event: HookEvent, said: bytes, *, caller: int) -> bool:
-    """Tell whether an event need not be carried out, as another hook than ``caller`` is or was told of it.
+class Telling:
+    """Entered while an event is carried out that a process, the ``caller``, was told of.
 
-    ``said`` is what the host sent. What nothing tells from another event of its kind is none of before.
-    Where that fails, `note_failure` leaves it to the next one.
+    ``again`` tells that another one was told the same, and carried it out. ``said`` is what the host sent.
+    What nothing tells from another event of its kind was told by none before.
     """
-    if not _is_noted(event):
-        return False
-    digest, now = _digest(event, said), context.clock.now()
-    try:
-        content = _add(context, b"%s %d %d %d\n" % (digest, _BEGUN, caller, now))
-    except OSError:
-        return False  # to keep something twice is better than not at all
-    return _first(content, digest, now=now) not in {None, caller}
 
+    def __init__(self, context: Context, event: HookEvent, said: bytes, *, caller: int) -> None:
+        self.again: bool = False
+        self._context = context
+        self._caller = caller
+        self._is_noted = event.moment is not None or event.kind in _ONCE
+        self._patience = event.seconds or _PATIENCE
+        self._digest = _digest(event, said)
+        self._descriptor = -1
+        self._has_failed = False
 
-def note_failure(context: Context, event: HookEvent, said: bytes, *, caller: int) -> None:
-    """Note that the next hook that is told of an event has to carry it out."""
-    if not _is_noted(event):
-        return
-    try:
-        _add(context, b"%s %d %d %d\n" % (_digest(event, said), _FAILED, caller, context.clock.now()))
-    except OSError:
-        return  # as when the file went
+    def fail(self) -> None:
+        """Leave the event to the next one that is told of it."""
+        self._has_failed = True
 
+    def __enter__(self) -> Self:
+        if not self._is_noted:
+            return self
+        try:
+            self._descriptor = self._opened()
+            self._wait()
+            content = os.pread(self._descriptor, 2 * _MOST, 0)
+        except OSError:
+            return self  # to keep something twice is better than not at all
+        callers = _callers(content, self._digest, now=self._context.clock.now())
+        # A hook that is carried out anew, since who did that was killed, is the same one.
+        self.again = any(one != self._caller for one in callers)
+        return self
 
-def _is_noted(event: HookEvent) -> bool:
-    return event.moment is not None or event.kind in _ONCE
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._descriptor < 0:
+            return
+        try:
+            if not (kind or self._has_failed or self.again):
+                self._note()
+        except OSError:
+            return  # as when the file went
+        finally:
+            os.close(self._descriptor)  # which lets the lock go
+
+    def _opened(self) -> int:
+        path = b"/".join((self._context.store, b"workspaces", self._context.key.encode())) + _FILE
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        return os.open(path, _FLAGS, 0o600)
+
+    def _wait(self) -> None:
+        """Wait for another one that was told the same, but not for ever: it may hang."""
+        ends = time.monotonic() + self._patience
+        while not _locked(self._descriptor, self._digest) and time.monotonic() < ends:
+            pause(_STRIDE)
+
+    def _note(self) -> None:
+        line = b"%s %d %d\n" % (self._digest, self._caller, self._context.clock.now())
+        if os.fstat(self._descriptor).st_size > _MOST:
+            os.ftruncate(self._descriptor, 0)
+        os.write(self._descriptor, line)
 
 
 def _digest(event: HookEvent, said: bytes) -> bytes:
@@ -63,37 +110,24 @@ def _digest(event: HookEvent, said: bytes) -> bytes:
     return blake2b(head + said, digest_size=16).hexdigest().encode()
 
 
-def _add(context: Context, line: bytes) -> bytes:
-    """Add a line to the file, and return what it says with it."""
-    path = b"/".join((context.store, b"workspaces", context.key.encode())) + _FILE
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    descriptor = os.open(path, _FLAGS, 0o600)
+def _locked(descriptor: int, digest: bytes) -> bool:
+    """Try to get the lock of one event; where a system has none of bytes, that of all."""
     try:
-        os.write(descriptor, line)
-        content = os.pread(descriptor, _MOST + len(line), 0)
-        if len(content) > _MOST:
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, line)
-    finally:
-        os.close(descriptor)
-    return content
+        if _OF_FILE is None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            wanted = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, int(digest[:_DIGITS], 16), 1, 0)
+            fcntl.fcntl(descriptor, _OF_FILE, wanted)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
 
-def _first(content: bytes, digest: bytes, *, now: int) -> int | None:
-    """Return which process was the first to be told of an event and did not fail."""
-    first = None
-    for one, state, caller, at in _lines(content):
-        if one != digest or abs(now - at) >= _WITHIN:
-            continue
-        if state == _BEGUN and first is None:
-            first = caller
-        elif state == _FAILED and first == caller:
-            first = None
-    return first
-
-
-def _lines(content: bytes) -> Iterator[tuple[bytes, int, int, int]]:
+def _callers(content: bytes, digest: bytes, *, now: int) -> Iterator[int]:
+    """Yield which processes carried an event out a moment ago."""
     for line in content.splitlines():
-        digest, *numbers = line.split() or (b"",)
-        if len(numbers) == 3 and all(one.isdigit() for one in numbers):  # else torn
-            yield digest, int(numbers[0]), int(numbers[1]), int(numbers[2])
+        one, *numbers = line.split() or (b"",)
+        if one != digest or len(numbers) != 2 or not all(number.isdigit() for number in numbers):
+            continue  # another, or torn
+        if abs(now - int(numbers[1])) < _WITHIN:
+            yield int(numbers[0])

@@ -27,6 +27,7 @@ from lastgood.model.canonical import dumps
 from lastgood.model.checkpoint import Actor
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.rewind import BEGAN
+from lastgood.sessions.session import go_on
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 BUDGET = 10.0
 _CUT_SHORT = "interrupted: "
 _OF_TOOLS = frozenset({"tool", "tool-end", "tool-failed", "batch-end"})
+# What was done at these need not be done when they are told of again; at others a look finds what changed.
+_DONE_ONCE = frozenset({"session-start", "session-end", "prompt"})
 _PERSON = Actor(type="person")
 # So many of the files are named that changed under an agent.
 _TOLD = 10
@@ -55,12 +58,16 @@ class Reply(Value):
     message: str | None = None
 
 
-def respond(workspace: Workspace, event: HookEvent, *, session: str | None) -> Reply:
+def respond(workspace: Workspace, event: HookEvent, *, session: str | None, again: bool = False) -> Reply:
     """Make the checkpoint that an event is worth, if any, in a session of the host's own unless one is given.
 
-    That of a tool is worth one before what is risky alone, which the caller asks first (`is_risky`).
-    Raises what the verbs raise: that nothing was kept is for the host to be told.
+    That of a tool is worth one before what is risky alone, which the caller asks first (`is_risky`). One that
+    is told ``again`` is worth another only where files changed, which may be so: what a host tells of twice
+    may look like what happened twice. Raises what the verbs raise: that nothing was kept is for the host to
+    be told.
     """
+    if again and (event.kind in _DONE_ONCE or (event.kind == "turn-end" and not event.goes_on)):
+        return Reply()
     if event.kind == "session-end":
         _end(workspace, event, session=session)
         return Reply()
@@ -77,12 +84,12 @@ def respond(workspace: Workspace, event: HookEvent, *, session: str | None) -> R
     elif event.kind in _OF_TOOLS:
         moments.of_tool()
     elif event.kind == "turn-end":
-        reply = moments.ended()
+        reply = moments.ended(again=again)
         if event.is_last and session is None:
             workspace.session_end(found)
         return reply
     elif event.kind == "compaction":
-        moments.save("compaction", "before the conversation is compacted")
+        moments.save("compaction", "before the conversation is compacted", alone=not again)
     return Reply()
 
 
@@ -265,17 +272,19 @@ class _Moments:
             f" These files changed under you: {shown}. Read them again before you rely on them."
         )
 
-    def ended(self) -> Reply:
+    def ended(self, *, again: bool = False) -> Reply:
         """Keep what a turn came to; a person is told of files at which other sessions are, too.
 
-        Where something was kept within it, what is new is that it was a turn: a rewind goes by those.
+        Where something was kept within it, what is new is that it was a turn: a rewind goes by those. One
+        that went on after its end was told has a checkpoint more.
         """
-        turns = self.turns()
+        turns = self.turns() or self._gone_on()
         last = turns[-1] if turns else None
-        kept = last is not None and last.stood != self._workspace.stands_at()
+        kept = last is not None and last.state == "running" and last.stood != self._workspace.stands_at()
         said = "a turn" if last is None else last.name
         is_cut = self._event.is_cut
-        report = self.save("turn", f"{_CUT_SHORT}{said}" if is_cut else said, turn=last, allow_empty=kept)
+        message = f"{_CUT_SHORT}{said}" if is_cut else said
+        report = self.save("turn", message, alone=not again, turn=last, allow_empty=kept)
         for one in turns:
             self._workspace.step_end(one, state="failed" if is_cut else "done")
         if report is None or not report.created:
@@ -287,6 +296,13 @@ class _Moments:
         path, ids = next(iter(own.items()))
         more = f" (and {len(own) - 1:,} more)" if len(own) > 1 else ""
         return Reply(message=f"lastgood: {shared_words(path, ids)}{more}")
+
+    def _gone_on(self) -> list[Effect]:
+        """Return the turn that the agent was had to go on with, as it was told to have ended."""
+        last = self._turns_so_far()[-1:] if self._event.goes_on else []
+        for one in last:
+            go_on(self._context, one)
+        return last
 
     def break_off(self, turns: Sequence[Effect]) -> bool:
         """Keep what a turn left that nobody saw end; False if there is none.

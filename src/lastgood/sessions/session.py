@@ -210,6 +210,12 @@ def finish(context: Context, effect: Effect, *, state: EffectState) -> Effect:
     return finished
 
 
+def go_on(context: Context, effect: Effect) -> None:
+    """Record that a step is under way still, or again, whatever was told of its end."""
+    begun = effect.replace(state="running", ended_at=None)
+    context.work.change(lambda work: work.put_effect(begun))
+
+
 def ended(context: Context, effect: Effect, *, state: EffectState) -> Effect:
     """Return the record of a step that ended; of an unknown end nobody knows the time."""
     return effect.replace(state=state, ended_at=None if state == "unknown" else context.clock.now())

@@ -110,20 +110,15 @@ def _respond(call: Call, event: HookEvent, console: Console) -> Reply | None:
             raise
         return None  # told when the session began
     with workspace:
-        from lastgood.hooks.repeated import is_repeated, note_failure  # lazily: as above
+        from lastgood.hooks.repeated import Telling  # lazily: as above
         from lastgood.hooks.respond import respond
         from lastgood.workspace.opened import Proposal
 
-        context = workspace._context  # noqa: SLF001 - beside its caches that is noted
-        said, caller = console.input(), console.caller
-        if is_repeated(context, event, said, caller=caller):
-            return None
         workspace.proposal = Proposal(console.proposed)
-        try:
-            reply = respond(workspace, event, session=console.environment.get(SESSION_VARIABLE) or None)
-        except BaseException:  # whatever it is, and an interruption: the next one has to do it
-            note_failure(context, event, said, caller=caller)
-            raise
+        session = console.environment.get(SESSION_VARIABLE) or None
+        context = workspace._context  # noqa: SLF001 - beside its caches that is noted
+        with Telling(context, event, console.input(), caller=console.caller) as telling:
+            reply = respond(workspace, event, session=session, again=telling.again)
         console.have_watched(workspace, call)
         return reply
 
