@@ -343,14 +343,15 @@ def between(
         return report.replace(unmatched=unmatched)
 
 
-def files_between(
-    view: View, before: Checkpoint | None, after: Checkpoint, *, path: bytes
-) -> tuple[FileDiff, ...]:
+def changes_between(view: View, before: Checkpoint | None, after: Checkpoint, *, path: bytes) -> list[Change]:
     """Compare one path in two checkpoints, of which the first may be none; the caller shares the store."""
-    new = view.tree(after)
     old = None if before is None else view.tree(before)
-    changes = _within(compare(old, new, gaps=after.gaps), (path,))
-    held = _Stored(new)
+    return _within(compare(old, view.tree(after), gaps=after.gaps), (path,))
+
+
+def file_diffs(view: View, after: Checkpoint, changes: Iterable[Change]) -> tuple[FileDiff, ...]:
+    """Return what some changes up to a checkpoint did to each file; the caller shares the store."""
+    held = _Stored(view.tree(after))
     return tuple(
         _file_diff(change, _file_patch(change, change, old=held, new=held), old_path=None)
         for change in changes

@@ -25,6 +25,9 @@ class ObjectReader(Protocol):
     def read_blob(self, oid: bytes) -> bytes:
         """Return a blob whole, its id proven again from its bytes."""
 
+    def pieces(self, oid: bytes) -> Iterator[bytes]:
+        """Yield the bytes of a blob in bounded memory; its id is proven only after the last of them."""
+
     def copy_blob(self, oid: bytes, descriptor: int) -> int:
         """Write a blob to a descriptor in bounded memory, prove its id, return its size in bytes."""
 

@@ -8,6 +8,7 @@ from itertools import islice
 
 from lastgood import diff
 from lastgood.catalogue import Query
+from lastgood.content_search import ContentSearch
 from lastgood.errors import Damaged, NotFound
 from lastgood.model.report import LogReport, PathChange
 from lastgood.model.tree import DIRECTORY, Entry, TreeId, compare
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.literals import DiffStatus
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.report import FileDiff
+    from lastgood.model.report import FileDiff, Occurrences
     from lastgood.trees import Files
     from lastgood.view import View
 
@@ -37,25 +38,41 @@ _SHOWN = 5
 # What a pattern of the shell has in it; and how long a part of a name is that says anything.
 _WILD = frozenset("*?[")
 _PART = 3
+# So much is quoted of a text that was looked for.
+_QUOTED = 60
 
 
-def path_log(context: Context, view: View, path: bytes, *, limit: int | None, guards: bool) -> LogReport:
+def path_log(
+    context: Context,
+    view: View,
+    path: bytes,
+    *,
+    limit: int | None,
+    guards: bool,
+    text: bytes | None = None,
+    private: bool = False,
+) -> LogReport:
     """Return the checkpoints at which a path was not what it was before, newest first.
 
-    A checkpoint that does not know (the path is a gap in it, or it is damaged) is passed over. Raises
-    `NotFound` where no checkpoint ever held the path.
+    Of a ``text`` those at which files of the path have it more or less often; of private ones only if they
+    are asked for (rule S5). A checkpoint that does not know (the path is a gap in it, or it is damaged) is
+    passed over. Raises `NotFound` where no checkpoint ever held the path, or the text in it.
     """
     query = Query(workspace_key=context.key, guards=guards, brief=True)
+    search = None if text is None else ContentSearch(text, context.engine, private=private)
     with context.locks.share_store(wait=context.wait):
-        history = _History(view, path, pages=_pages(context, query))
+        history = _History(view, path, pages=_pages(context, query), search=search)
         changes = tuple(islice(history.changes(), limit))
         if not changes and limit != 0:
+            if search is not None and history.held:
+                raise _never_had(search, path, damaged=history.damaged or search.damaged)
             error = _never_held(view, history.checkpoints, path, damaged=history.damaged)
             if limit != 1:  # who asks for the last change alone asks whether there is any
                 alike = _alike(view, history.checkpoints, path)
                 error.details |= {"same_name": [to_text(one) for one in alike]} if alike else {}
             raise error
-    return LogReport(path=path, changes=changes)
+    unsearched = () if search is None else tuple(sorted(search.unsearched))
+    return LogReport(path=path, changes=changes, unsearched=unsearched)
 
 
 def _pages(context: Context, query: Query) -> Iterator[Sequence[Checkpoint]]:
@@ -79,12 +96,28 @@ def _never_held(
     if not checkpoints and view.at() is None:
         return view.nothing_left()
     hint = "see what the latest holds: lastgood show @ --files"
+    details: dict[str, object] = {}
     if checkpoints:
         tree = view.tree(checkpoints[0])
         near = nearest_path(path, lambda above: [entry.name for entry in tree.at(above) or ()])
         if near is not None:
             hint = f"did you mean {printable(to_text(near))}?"
-    return NotFound(f"no checkpoint holds '{shown}'", hint=hint)
+            details["near"] = to_text(near)
+    return NotFound(f"no checkpoint holds '{shown}'", hint=hint, details=details)
+
+
+def _never_had(search: ContentSearch, path: bytes, *, damaged: bool) -> NotFound | Damaged:
+    text = printable(to_text(search.text[:_QUOTED])) + ("…" if len(search.text) > _QUOTED else "")
+    where = f"'{printable(to_text(path))}'" if path else "any file"
+    if damaged:
+        return Damaged(
+            f"no checkpoint that can be read has '{text}' in {where}, and some cannot be read",
+            hint="see which: lastgood verify",
+        )
+    hint = "in names, messages and paths: lastgood list WORD"
+    if search.unsearched:
+        hint = f"private files were not searched (such as .env); to search them too: --private\n{hint}"
+    return NotFound(f"no checkpoint has '{text}' in {where}", hint=hint)
 
 
 def _alike(view: View, checkpoints: Sequence[Checkpoint], path: bytes) -> list[bytes]:
@@ -132,14 +165,22 @@ def _is_like(typed: bytes, path: bytes) -> bool:
 class _History:
     """One path in the checkpoints of a workspace, newest first; ``damaged`` if some cannot be read.
 
-    ``checkpoints`` are those that were read so far.
+    ``checkpoints`` are those that were read so far; ``held`` tells that one of them changed the path.
     """
 
-    def __init__(self, view: View, path: bytes, *, pages: Iterator[Sequence[Checkpoint]]) -> None:
+    def __init__(
+        self,
+        view: View,
+        path: bytes,
+        *,
+        pages: Iterator[Sequence[Checkpoint]],
+        search: ContentSearch | None = None,
+    ) -> None:
         self._view = view
         self._path = path
         self._pages = pages
-        self.damaged = False
+        self._search = search
+        self.damaged = self.held = False
         self.checkpoints: list[Checkpoint] = []
         self._places: dict[str, int] = {}
         self._known: dict[str, Held] = {}
@@ -162,7 +203,7 @@ class _History:
             place += 1
 
     def changes(self) -> Iterator[PathChange]:
-        """Yield every change, newest first."""
+        """Yield every change, newest first; of a text that is looked for those that it came or went with."""
         for checkpoint in self._every():
             now = self._held(checkpoint)
             if now == "unknown":
@@ -171,7 +212,10 @@ class _History:
             then = None if before is None else self._held(before)
             assert then != "unknown"
             if then != now:
-                yield self._change(before, checkpoint, then=then, now=now)
+                self.held = True
+                change = self._change(before, checkpoint, then=then, now=now)
+                if self._search is None or change.occurrences:
+                    yield change
 
     def _held(self, checkpoint: Checkpoint) -> Held:
         if checkpoint.id not in self._known:
@@ -212,10 +256,17 @@ class _History:
     def _change(
         self, before: Checkpoint | None, checkpoint: Checkpoint, *, then: Entry | None, now: Entry | None
     ) -> PathChange:
+        occurrences: tuple[Occurrences, ...] = ()
+        files: Sequence[FileDiff] = ()
         try:
-            files = diff.files_between(self._view, before, checkpoint, path=self._path)
+            changes = diff.changes_between(self._view, before, checkpoint, path=self._path)
+            if self._search is not None:
+                found = list(self._search.sifted(changes, before, checkpoint))
+                changes = [one for one, _ in found]
+                occurrences = tuple(one for _, one in found)
+            files = diff.file_diffs(self._view, checkpoint, changes)
         except Damaged:
-            files = ()
+            self.damaged = True
         lone = len(files) == 1 and files[0].path == self._path
         return PathChange(
             checkpoint=checkpoint,
@@ -225,6 +276,7 @@ class _History:
             additions=_sum(files, "additions"),
             deletions=_sum(files, "deletions"),
             binary=lone and files[0].binary,
+            occurrences=occurrences,
         )
 
     def _size(self, checkpoint: Checkpoint, now: Entry | None) -> int | None:

@@ -28,7 +28,16 @@ def test_a_log_is_one_document(lastgood: Command) -> None:
     document = lastgood("log", "src/app.py", "--json").json
     (change,) = document["changes"]
     assert (document["schema"], document["path"]) == ("lastgood.log/1", "src/app.py")
-    assert set(change) == {"checkpoint", "status", "size", "files", "additions", "deletions", "binary"}
+    assert set(change) == {
+        "checkpoint",
+        "status",
+        "size",
+        "files",
+        "additions",
+        "deletions",
+        "binary",
+        "occurrences",
+    }
     assert (change["status"], change["size"], change["additions"]) == ("added", 4, 1)
     assert change["checkpoint"]["message"] == "first"
 
@@ -113,3 +122,25 @@ def test_every_other_look_at_a_private_file_names_it_and_shows_nothing_of_it(las
         told = lastgood(*words)
         assert "KEY" not in told.out + told.err
         assert ".env" in told.out or words[0] == "log"
+
+
+def uncoloured(lastgood: Command, *words: str) -> list[str]:
+    lastgood.environment |= {"NO_COLOR": "1"}
+    return lastgood.terminal(*words).out.splitlines()
+
+
+def test_where_a_text_went_the_last_with_it_is_named(lastgood: Command) -> None:
+    save(lastgood, "def total(): pass\n", "with")
+    save(lastgood, "pass\n", "without")
+    holder = lastgood("list", "with", "--json").json["checkpoints"][-1]["short_id"]
+    header, gone, came, *said = uncoloured(lastgood, "log", "-S", "def total(")
+    assert header.split() == ["ID", "Name", "Date", "Kind", "Times", "Path"]
+    assert gone.split()[-4:] == ["1", "->", "0", "src/app.py"]
+    assert came.split()[-4:] == ["0", "->", "1", "src/app.py"]
+    assert said == [f"the last with it: lastgood restore {holder} src/app.py"]
+
+
+def test_a_log_without_path_and_text_names_both_forms(lastgood: Command) -> None:
+    error = lastgood("log", "--json", expect=2).json["error"]
+    assert "lastgood log PATH" in error["hint"]
+    assert "lastgood log -S TEXT" in error["hint"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha1
 
 from lastgood.errors import Damaged
@@ -59,6 +59,9 @@ class Forest:
         if oid not in self.blobs:
             raise Damaged("a blob is missing")
         return self.blobs[oid]
+
+    def pieces(self, oid: bytes) -> Iterator[bytes]:
+        yield self.read_blob(oid)
 
     def copy_blob(self, oid: bytes, descriptor: int) -> int:
         content = self.read_blob(oid)

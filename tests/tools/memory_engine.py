@@ -19,7 +19,7 @@ from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lastgood.engine import Engine
 
@@ -211,6 +211,10 @@ class _MemoryEngine:
         if _blob_id(content) != oid:
             raise _lost(oid, "its bytes are not what they were")
         return content
+
+    def pieces(self, oid: bytes) -> Iterator[bytes]:
+        """Yield the bytes of a blob; `Damaged`."""
+        yield self.read_blob(oid)
 
     def copy_blob(self, oid: bytes, descriptor: int) -> int:
         """Write a blob to a descriptor and return its size in bytes."""

@@ -18,6 +18,8 @@ _SAVE = "to make a checkpoint: lastgood save MESSAGE"
 _BACK = "to go back: lastgood restore   (there is a list to pick from; the last one is @)"
 _LIST = "the checkpoints: lastgood list"
 _LOG = "when a file changed: lastgood log PATH"
+_TEXT = "when a text came into a file, or went: lastgood log -S TEXT"
+_WORDS = "what has a word in its name, message or paths: lastgood list WORD"
 _UNDO = "to take back the last restore: lastgood undo"
 _STATUS = "where things stand: lastgood status"
 _DONE = "what was done and can be taken back: lastgood undo --list"
@@ -40,7 +42,7 @@ _ANSWERS = {
     "clone": _ASIDE,
     "commit": _SAVE,
     "gc": _TIDY,
-    "grep": f"{_FILES}\n{_LOG}",
+    "grep": f"{_TEXT}\n{_FILES}",
     "init": "nothing has to be set up; to make the first checkpoint: lastgood save",
     "merge": "to keep what changed since: lastgood restore REF --merge",
     "mv": "to name a checkpoint: lastgood name REF NAME",
@@ -62,7 +64,7 @@ _ANSWERS = {
     "copy": _ASIDE,
     "dump": "a file as a checkpoint holds it: lastgood cat REF PATH",
     "extract": _ASIDE,
-    "find": _LOG,
+    "find": f"{_LOG}\n{_TEXT}",
     "forget": f"{_DELETE}\nall of a folder: lastgood workspace forget PATH",
     "info": f"{_STATUS}\none checkpoint: lastgood show REF",
     "mount": _ASIDE,
@@ -92,7 +94,7 @@ _ANSWERS = {
     "repair": "to mend the store: lastgood verify --repair\nwhat was interrupted: lastgood recover",
     "rescue": f"{_BACK}\nafter a crash: lastgood recover",
     "return": _BACK,
-    "search": f"{_LIST}\n{_LOG}",
+    "search": f"{_TEXT}\n{_WORDS}",
     "start": f"{_RUN}\nto say that work begins: lastgood session start --goal TEXT",
     "stop": "to say that work is over: lastgood session end",
     "view": "what a checkpoint holds: lastgood show REF",
@@ -141,9 +143,22 @@ def _exact(word: str, after: Sequence[str]) -> str | None:
         command = f"save {quoted(plain[-1])}"
     elif word == "op" and plain == ["log"]:
         command = "undo --list"
+    elif word in {"grep", "search"} and plain:
+        return _searching(plain[0], plain[1:2])
+    elif word == "find" and plain:
+        return f"when that file changed: lastgood log {quoted(plain[0])}\n{_searching(plain[0])}"
     if command is not None:
         return f"write: lastgood {command}"
     return f"{_BACK}\n{_UNDO}" if word == "stash" and plain in (["pop"], ["apply"]) else None
+
+
+def _searching(text: str, path: Sequence[str] = ()) -> str:
+    """Return the commands that look for a text: in files, and in what is said of checkpoints."""
+    words = " ".join(map(quoted, (text, *path)))
+    return (
+        f"when that came into a file, or went: lastgood log -S {words}"
+        f"\nwhat has it in its name, message or paths: lastgood list {quoted(text)}"
+    )
 
 
 def _as_ref(word: str) -> str | None:
@@ -180,6 +195,7 @@ _OPTIONS = {
     ("restore", "--patch"): "some paths of it: lastgood restore REF PATH...",
     ("log", "-p"): _PATCH,
     ("log", "--patch"): _PATCH,
+    ("log", "-G"): _TEXT,
     ("undo", "-n"): _DONE,
     ("undo", "--dry-run"): _DONE,
     ("undo", "-y"): "undo asks nothing; what it replaces is saved first",
@@ -199,6 +215,8 @@ def answer_option(verb: str, word: str, after: Sequence[str]) -> str | None:
             return f"write: lastgood {verb} -n {number}" + (" PATH" if verb == "log" else "")
         if verb in {"restore", "show", "diff", "cat"}:
             return f"that many before where you stand: lastgood {verb} @~{number}"
+    if verb == "list" and option == "-S":
+        return _searching(value or next(iter(after), "TEXT"))
     if (verb == "log" and option == "--grep") or (verb == "list" and option in {"--message", "-m"}):
         return saying(value or next(iter(after), "WORD"))
     if verb == "restore" and option in {"--source", "-s"}:

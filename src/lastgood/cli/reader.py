@@ -245,8 +245,6 @@ def _missing(verb: Verb, argument: Argument) -> Usage:
     hint = f"write: lastgood {verb.usage}"
     if argument.choices:
         hint = f"{argument.name} is one of: {', '.join(argument.choices)}"
-    elif verb.name == "log":
-        hint += "\nall checkpoints: lastgood list"
     elif argument.form == "ref":
         hint += "   (the latest checkpoint is @; `lastgood list` shows all)"
     return Usage(f"`{verb.name}` needs {argument.name}", hint=hint)

@@ -224,18 +224,23 @@ FILES: tuple[Verb, ...] = (
     ),
     Verb(
         name="log",
-        says="list the checkpoints at which a path changed",
+        says="list the checkpoints at which a path changed, or a text came or went",
         about=(
             "Newest first, with the size that the file had then and the lines that came and\n"
-            "went since the checkpoint before. Of a folder: whatever changed in it."
+            "went since the checkpoint before. Of a folder: whatever changed in it.\n"
+            "With -S TEXT, as in git: those at which TEXT is in a file more or less often than\n"
+            "before; in any file, or in PATH. Private files only with --private."
         ),
-        arguments=(Argument(name="PATH", form="held"),),
+        arguments=(Argument(name="PATH", form="held", required=False),),
         options=(
+            Option(name="text", short="S", value="TEXT", says="only where TEXT came or went"),
             Option(name="limit", short="n", value="N", form="number", says="at most N"),
             Option(name="all", says="those too that restores make first"),
+            PRIVATE,
         ),
         examples=(
             ("lastgood log src/app.py", "when this file changed"),
+            ("lastgood log -S 'def total('", "when this function came, and when it went"),
             ("lastgood cat ckpt_1a2b3c4d src/app.py", "its bytes at one of these"),
         ),
         codes=(0, 10, 16),

@@ -195,9 +195,11 @@ FORMS: tuple[Form, ...] = (
     Form(
         name="log",
         verb=Workspace.log,
-        takes="path limit guards",
+        takes="path limit guards text",
         act=_told("log"),
-        schema=lambda: schemas.of_fields("log", {"path": "bytes", "changes": "tuple[PathChange, ...]"}),
+        schema=lambda: schemas.of_fields(
+            "log", {"path": "bytes", "changes": "tuple[PathChange, ...]", "unsearched": "tuple[bytes, ...]"}
+        ),
         usual={"limit": 20},
     ),
     Form(

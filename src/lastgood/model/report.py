@@ -119,11 +119,20 @@ class DiffReport(Value):
     unmatched: tuple[Unmatched, ...] = ()
 
 
+class Occurrences(Value):
+    """How often a text was in a file ``before`` a checkpoint, and is ``after`` it."""
+
+    path: bytes
+    before: int
+    after: int
+
+
 class PathChange(Value):
     """A checkpoint at which a path is not what it was before.
 
     ``size`` is in bytes, None for a directory and for what is gone. ``files`` counts the changed files, of
-    which there may be several in a directory; the lines are theirs, 0 for binary and large ones.
+    which there may be several in a directory; the lines are theirs, 0 for binary and large ones. Where a
+    text was looked for, these are the files that have it more or less often than before: ``occurrences``.
     """
 
     checkpoint: Checkpoint
@@ -133,13 +142,15 @@ class PathChange(Value):
     additions: int = 0
     deletions: int = 0
     binary: bool = False
+    occurrences: tuple[Occurrences, ...] = ()
 
 
 class LogReport(Value):
-    """The checkpoints at which a path changed, newest first."""
+    """The checkpoints at which a path changed, newest first; ``unsearched`` are private files passed over."""
 
     path: bytes
     changes: tuple[PathChange, ...]
+    unsearched: tuple[bytes, ...] = ()
 
 
 class Blamed(Value):

@@ -68,19 +68,23 @@ class GitReader:
         """Return a blob whole, its id proven again from its bytes; `Damaged`."""
         return self.read_object(oid, kind=BLOB)
 
-    def copy_blob(self, oid: bytes, descriptor: int) -> int:
-        """Write a blob to a descriptor in bounded memory, prove its id, return its size; `Damaged`."""
+    def pieces(self, oid: bytes) -> Iterator[bytes]:
+        """Yield the bytes of a blob in bounded memory; its id is proven after the last of them; `Damaged`."""
         for pack, offset in self._places(oid):
             streamed = self._stream(pack, offset, oid=oid)
             if streamed is None:
                 break
-            size, pieces = streamed
-            for piece in pieces:
-                _write(descriptor, piece)
-            return size
-        content = self.read_blob(oid)
-        _write(descriptor, content)
-        return len(content)
+            yield from streamed
+            return
+        yield self.read_blob(oid)
+
+    def copy_blob(self, oid: bytes, descriptor: int) -> int:
+        """Write a blob to a descriptor in bounded memory, prove its id, return its size; `Damaged`."""
+        size = 0
+        for piece in self.pieces(oid):
+            _write(descriptor, piece)
+            size += len(piece)
+        return size
 
     def blob_size(self, oid: bytes) -> int:
         """Return the size of a blob in bytes without reading it all; `Damaged`."""
@@ -198,7 +202,7 @@ class GitReader:
         if self.stored.heal(self.hasher):
             yield from self.stored.find(oid)
 
-    def _stream(self, pack: PackFile, offset: int, *, oid: bytes) -> tuple[int, Iterator[bytes]] | None:
+    def _stream(self, pack: PackFile, offset: int, *, oid: bytes) -> Iterator[bytes] | None:
         try:
             self.stored.opened(pack)
             streamed = pack.stream(offset)
@@ -206,7 +210,7 @@ class GitReader:
             return None
         if streamed is None or streamed[0] != BLOB or streamed[1] < _WHOLE_BYTES:
             return None
-        return streamed[1], self._proven(pack, streamed[2], oid=oid, size=streamed[1])
+        return self._proven(pack, streamed[2], oid=oid, size=streamed[1])
 
     def _proven(self, pack: PackFile, pieces: Iterator[bytes], *, oid: bytes, size: int) -> Iterator[bytes]:
         running = self.hasher.begin(b"blob %d\0" % size, size=size)

@@ -101,6 +101,7 @@ class EngineSuite:
                 target.seek(0)
                 assert target.read() == content
                 assert engine.read_blob(oid) == content
+                assert b"".join(engine.pieces(oid)) == content
 
     def test_a_file_that_shrank_is_an_end_of_file_and_spoils_nothing(self) -> None:
         engine = self.make_engine()
@@ -258,6 +259,7 @@ class EngineSuite:
             calls: list[Callable[[], object]] = [
                 lambda: engine.read_blob(UNKNOWN),
                 lambda: engine.copy_blob(UNKNOWN, descriptor),
+                lambda: list(engine.pieces(UNKNOWN)),
                 lambda: engine.blob_size(UNKNOWN),
                 lambda: engine.directory(TreeId(tree=UNKNOWN)),
                 lambda: engine.contents(UNKNOWN),

@@ -8,7 +8,7 @@ import sys
 from lastgood.configuration import PROJECT_FILE
 from lastgood.errors import Invalid, NotFound, Storage, Unsafe, Usage
 from lastgood.model.checkpoint import Actor
-from lastgood.paths import printable, to_text, within
+from lastgood.paths import printable, to_bytes, to_text, within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,6 +107,16 @@ def check_count(value: object, *, least: int, what: str) -> None:
     expect(value, int, what=what)
     if isinstance(value, int) and value < least:
         raise Usage(f"{what} is {value}", hint=f"give a number from {least} on")
+
+
+def sought(text: str | bytes) -> bytes:
+    """Return the bytes of a text that is looked for; `Usage` for none."""
+    expect(text, str, bytes, what="the text")
+    if not text:
+        raise Usage(
+            "the text to look for is empty", hint="give what is to be found, as it stands in the file"
+        )
+    return to_bytes(text) if isinstance(text, str) else text
 
 
 def check_budget(value: object) -> None:

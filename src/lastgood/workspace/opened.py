@@ -11,7 +11,16 @@ from lastgood.errors import Invalid, LastgoodError, NotFound, Usage, crowded
 from lastgood.ids import effect_id
 from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable, to_text
-from lastgood.workspace.arguments import check_budget, check_count, check_draft, expect, inside, pairs, scope
+from lastgood.workspace.arguments import (
+    check_budget,
+    check_count,
+    check_draft,
+    expect,
+    inside,
+    pairs,
+    scope,
+    sought,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -333,17 +342,35 @@ class OpenWorkspace:
         wanted = inside(path, self._context.root)
         return content(self._context, self._view, self._view.resolve(ref), path=wanted, private=private)
 
-    def log(self, path: PathLike, *, limit: int | None = None, guards: bool = False) -> LogReport:
+    def log(
+        self,
+        path: PathLike = ".",
+        *,
+        limit: int | None = None,
+        guards: bool = False,
+        text: str | bytes | None = None,
+        private: bool = False,
+    ) -> LogReport:
         """Return the checkpoints at which a path changed, newest first; guards too if asked for.
 
-        They come in brief, as `list` can return them. Raises `NotFound` if no checkpoint ever held it.
+        Of a ``text`` those at which it is in a file of that path more or less often than before, as git's
+        `log -S` means it; private files are searched only if asked for (rule S5). They come in brief, as
+        `list` can return them. Raises `NotFound` if no checkpoint ever held the path, or the text in it.
         """
         from lastgood.path_log import path_log
 
         if limit is not None:
             check_count(limit, least=0, what="the limit")
         wanted = inside(path, self._context.root)
-        return path_log(self._context, self._view, wanted, limit=limit, guards=guards)
+        return path_log(
+            self._context,
+            self._view,
+            wanted,
+            limit=limit,
+            guards=guards,
+            text=None if text is None else sought(text),
+            private=private,
+        )
 
     def blame(self, path: PathLike, *, private: bool = True) -> BlameReport:
         """Return who changed each line of a file last, as it is now; of a folder the same of each file.

@@ -5,46 +5,111 @@ from __future__ import annotations
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import CHANGES, number_option, open_group
 from lastgood.cli.references import held_where, looked_up, reached, time_meant
-from lastgood.cli.typed_paths import alike_lines, alike_of, only_meant, path_of, same_name
+from lastgood.cli.searching import few_paths
+from lastgood.cli.typed_paths import alike_lines, alike_of, as_typed, only_meant, path_of, same_name
 from lastgood.cli.verbs.list import NAME_ROOM
 from lastgood.cli.verbs.show import print_bytes
 from lastgood.cli.wording import size, table, title
-from lastgood.errors import NotFound
+from lastgood.errors import NotFound, Usage
+from lastgood.paths import to_bytes, to_text
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
-    from lastgood.model.report import PathChange
+    from lastgood.model.report import LogReport, PathChange
 
 _HEADER = ("ID", "Name", "Date", "Kind", "Change", "Size", "Lines")
 _NAME = 1
 
 
 def log_verb(call: Call, console: Console) -> int:
-    """List the checkpoints at which a path changed."""
-    limit = number_option(call, "limit")
+    """List the checkpoints at which a path changed, or at which a text came or went."""
+    typed = call.argument(0)
+    if typed is None and not call.has("text"):
+        raise Usage(
+            "`log` needs PATH, or -S TEXT",
+            hint=f"when a file changed: {call.command('log PATH')}"
+            f"\nwhen a text came or went: {call.command('log -S TEXT')}"
+            f"\nall checkpoints: {call.command('list')}",
+        )
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
-        typed = call.arguments[0]
-        typed = reached(typed, call, workspace) if console.can_ask else typed
+        if typed is not None and console.can_ask:
+            typed = reached(typed, call, workspace)
         try:
-            report = workspace.log(path_of(typed, call, workspace), limit=limit, guards=call.has("all"))
+            report = _logged(typed, call, workspace)
         except NotFound as error:
-            found = alike_of(error, call, workspace)
+            found = [] if typed is None else alike_of(error, call, workspace)
             meant = None
-            if found and console.can_ask:
+            if typed is not None and found and console.can_ask:
                 meant = only_meant(typed, found, call, console, workspace=workspace)
             if meant is None:
                 error.hint = alike_lines(found, call, workspace) + error.hint
+                if typed is not None and not call.has("text") and not found and "near" not in error.details:
+                    error.hint += f"\nwhere that is in a file: {call.command(f'log -S {quoted(typed)}')}"
                 raise
             typed = meant
-            report = workspace.log(path_of(typed, call, workspace), limit=limit, guards=call.has("all"))
-    if console.json:
-        from lastgood.documents import log_document
+            report = _logged(typed, call, workspace)
+        if console.json:
+            from lastgood.documents import log_document
 
-        console.document(log_document(report))
-        return 0
+            console.document(log_document(report))
+        elif call.has("text"):
+            _show_found(report, call, console, workspace=workspace)
+        else:
+            _show_changes(report, typed or ".", call, console)
+    return 0
+
+
+def _logged(typed: str | None, call: Call, workspace: OpenWorkspace) -> LogReport:
+    return workspace.log(
+        "." if typed is None else path_of(typed, call, workspace),
+        limit=number_option(call, "limit"),
+        guards=call.has("all"),
+        text=call.text("text"),
+        private=call.has("private"),
+    )
+
+
+def _show_found(report: LogReport, call: Call, console: Console, *, workspace: OpenWorkspace) -> None:
+    """Show how often the text was in the files of each checkpoint before, and how often it is since."""
+    rows = [("ID", "Name", "Date", "Kind", "Times", "Path")]
+    for change in report.changes:
+        checkpoint, found = change.checkpoint, change.occurrences
+        before, after = sum(one.before for one in found), sum(one.after for one in found)
+        paths = few_paths([to_bytes(as_typed(to_text(one.path), call, workspace)) for one in found])
+        made = console.moment(checkpoint.manifest.created_at)
+        times = f"{before:,} -> {after:,}"
+        rows.append((checkpoint.short_id, title(checkpoint), made, checkpoint.kind, times, paths))
+    console.page(
+        table(
+            rows,
+            flexible=(_NAME, 5),
+            limit=console.columns(),
+            expendable=(3,),
+            room=NAME_ROOM,
+            paint=console.painter({0: "yellow", 3: "dim"}),
+        )
+    )
+    if report.unsearched:
+        console.note(f"not searched, being private: {few_paths(report.unsearched)} (search them: --private)")
+    if console.out_is_terminal and report.changes:
+        console.note(_way_back(report.changes[0], call, workspace))
+
+
+def _way_back(newest: PathChange, call: Call, workspace: OpenWorkspace) -> str:
+    """Return the command for the last version of a file that has the text, or had it."""
+    one = next((one for one in newest.occurrences if not one.after), newest.occurrences[0])
+    path, holder = quoted(as_typed(to_text(one.path), call, workspace)), newest.checkpoint
+    if not one.after:
+        before = workspace.previous(holder.id)
+        if before is not None:
+            return f"the last with it: {call.command(f'restore {before.short_id} {path}')}"
+    return f"to bring one back: {call.command(f'restore ID {path}')}"
+
+
+def _show_changes(report: LogReport, typed: str, call: Call, console: Console) -> None:
     rows = [_HEADER, *(_row(one, console) for one in report.changes)]
     console.page(
         table(
@@ -58,7 +123,6 @@ def log_verb(call: Call, console: Console) -> int:
     )
     if console.out_is_terminal:
         console.note(f"to bring one back: {call.command(f'restore ID {quoted(typed)}')}")
-    return 0
 
 
 def _row(change: PathChange, console: Console) -> tuple[str, ...]:
@@ -100,7 +164,6 @@ def cat_verb(call: Call, console: Console) -> int:
         print_bytes(content, console)
         return 0
     from lastgood.model.canonical import path_value
-    from lastgood.paths import to_bytes
 
     said = {"checkpoint": checkpoint.id, "path": path_value(to_bytes(path)), "size": len(content)}
     console.answer("cat", said | {"content": path_value(content)})
