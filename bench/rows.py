@@ -40,10 +40,12 @@ class Sizes:
     many: int = 100_000
     many_mean: int = 1_000
     rounds: int = 7
+    turns: int = 15
     history_files: int = 5_000
     history_saves: int = 1_000
     listed: int = 10_000
     savers: int = 8
+    saver_files: int = 1_000
     saves_a_saver: int = 25
     spoken: int = 50_000_000
     spoken_saves: int = 1_000
@@ -53,19 +55,21 @@ class Sizes:
 
 
 SHORT = Sizes(
-    small=100,
-    files=200,
-    many=300,
+    small=20,
+    files=30,
+    many=40,
     rounds=2,
-    history_files=100,
-    history_saves=5,
-    listed=50,
+    turns=1,
+    history_files=30,
+    history_saves=2,
+    listed=25,
     savers=2,
-    saves_a_saver=3,
-    spoken=500_000,
-    spoken_saves=20,
-    tasks=40,
-    checkpoints=40,
+    saver_files=50,
+    saves_a_saver=2,
+    spoken=100_000,
+    spoken_saves=4,
+    tasks=22,
+    checkpoints=22,
     million=500,
 )
 
@@ -489,14 +493,17 @@ def store_size(bench: Bench) -> list[Row]:
 def together(bench: Bench) -> list[Row]:
     """Measure several processes that save at once, each its own workspace, into one store."""
     sizes = bench.sizes
-    roots = [bench.tree(1_000, mean=4_000, purpose=f"saver{number}") for number in range(sizes.savers)]
+    roots = [
+        bench.tree(sizes.saver_files, mean=4_000, purpose=f"saver{number}") for number in range(sizes.savers)
+    ]
     store = os.path.join(bench.place, "stores", "together")
     rates = {"lastgood": special.rate_of_ours(roots, store, saves=sizes.saves_a_saver)}
     rates["git"] = special.rate_of_git(roots, store, saves=sizes.saves_a_saver)
     rates["lastgood"] = statistics.mean(
         [rates["lastgood"], special.rate_of_ours(roots, store, saves=sizes.saves_a_saver)]
     )
-    work = f"{sizes.savers} processes, one store, {sizes.savers} workspaces of 1,000 files, 10-file saves"
+    many = f"{sizes.savers} workspaces of {sizes.saver_files:,} files"
+    work = f"{sizes.savers} processes, one store, {many}, 10-file saves"
     note = "git: eight repositories"
     return [Row(work, "saves/s", rates, "≥ 200 saves/s", met=rates["lastgood"] >= 200, note=note)]
 
@@ -541,25 +548,31 @@ def thread(bench: Bench) -> list[Row]:
 def many_tasks(bench: Bench) -> list[Row]:
     """Measure a task after a thousand, and what is read then."""
     place = os.path.join(bench.place, "tasks")
-    return [Row(**line) for line in tasks.lines(place, "task", tasks.a_task, times=bench.sizes.tasks)]
+    times, rounds = bench.sizes.tasks, bench.sizes.turns
+    return [Row(**line) for line in tasks.lines(place, "task", tasks.a_task, times=times, rounds=rounds)]
 
 
 def many_for_each_verb(bench: Bench) -> list[Row]:
     """Measure every verb after many tasks."""
     place = os.path.join(bench.place, "verbs")
-    return [Row(**line) for line in tasks.every_verb(place, times=bench.sizes.checkpoints)]
+    times, rounds = bench.sizes.checkpoints, bench.sizes.turns
+    return [Row(**line) for line in tasks.every_verb(place, times=times, rounds=rounds)]
 
 
 def many_checkpoints(bench: Bench) -> list[Row]:
     """Measure a save after two thousand, and what is read then."""
     place = os.path.join(bench.place, "checkpoints")
-    return [Row(**line) for line in tasks.lines(place, "save", tasks.a_save, times=bench.sizes.checkpoints)]
+    times, rounds = bench.sizes.checkpoints, bench.sizes.turns
+    return [Row(**line) for line in tasks.lines(place, "save", tasks.a_save, times=times, rounds=rounds)]
 
 
 def many_features(bench: Bench) -> list[Row]:
     """Measure a feature after a thousand, and what is read then."""
     place = os.path.join(bench.place, "features")
-    return [Row(**line) for line in tasks.lines(place, "feature", tasks.a_feature, times=bench.sizes.tasks)]
+    times, rounds = bench.sizes.tasks, bench.sizes.turns
+    return [
+        Row(**line) for line in tasks.lines(place, "feature", tasks.a_feature, times=times, rounds=rounds)
+    ]
 
 
 ROWS: dict[str, Callable[[Bench], list[Row]]] = {

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     Work = Callable[["Side", int], object]
 
 FEW = 20
-_ROUNDS = 15
-# Of the verbs there are many, and some of them take seconds.
+# Of the verbs there are many, and some of them take seconds: no more rounds than these.
 _FEWER_ROUNDS, _LEAST_ROUNDS = 11, 3
 # At most so much more than at first (rule P8a), and so many bytes of the store each.
 _RATIO, _BYTES = 1.2, 4096
@@ -91,15 +90,18 @@ def a_feature(side: Side, number: int) -> None:
     side.workspace.feature_done(f"F{number:05}")
 
 
-def lines(place: str, what: str, work: Work, *, times: int) -> list[dict[str, Any]]:
+def lines(place: str, what: str, work: Work, *, times: int, rounds: int) -> list[dict[str, Any]]:
     """Return what the table says of many of one kind."""
     few = Side(os.path.join(place, "few"), work=work, times=FEW)
     many = Side(os.path.join(place, "many"), work=work, times=times)
     grown = (many.size() - few.size()) / (times - FEW)
+    looks: dict[str, Callable[[Side], object]] = {
+        f"a {what} after {times:,}": lambda side: side.go_on(),
+        f"list of 20 after {times:,} {what}s": lambda side: side.workspace.list(limit=20),
+        f"status after {times:,} {what}s": lambda side: side.workspace.status(),
+    }
     found = [
-        _line(f"a {what} after {times:,}", few, many, lambda side: side.go_on()),
-        _line(f"list of 20 after {times:,} {what}s", few, many, lambda side: side.workspace.list(limit=20)),
-        _line(f"status after {times:,} {what}s", few, many, lambda side: side.workspace.status()),
+        *(_line(name, few, many, do, target=_RATIO, rounds=rounds) for name, do in looks.items()),
         {
             "work": f"growth of the store by each of {times:,} {what}s, packs joined",
             "unit": "KiB",
@@ -113,18 +115,22 @@ def lines(place: str, what: str, work: Work, *, times: int) -> list[dict[str, An
     return found
 
 
-def every_verb(place: str, *, times: int) -> list[dict[str, Any]]:
+def every_verb(place: str, *, times: int, rounds: int) -> list[dict[str, Any]]:
     """Return what the table says of each verb after many tasks, beside after a few."""
     few = Side(os.path.join(place, "few"), work=a_task, times=FEW)
     many = Side(os.path.join(place, "many"), work=a_task, times=times)
     for side in (few, many):
         side.size()  # which joins the packs, as maintenance does
     found = [
-        _line(f"`{name}` after {times:,} tasks", few, many, do, target=_RATIO, rounds=_FEWER_ROUNDS)
+        _line(
+            f"`{name}` after {times:,} tasks", few, many, do, target=_RATIO, rounds=min(rounds, _FEWER_ROUNDS)
+        )
         for name, do in EQUAL.items()
     ]
     found += [
-        _line(f"`{name}` after {times:,} tasks", few, many, do, target=None, rounds=_LEAST_ROUNDS)
+        _line(
+            f"`{name}` after {times:,} tasks", few, many, do, target=None, rounds=min(rounds, _LEAST_ROUNDS)
+        )
         for name, do in GROWING.items()
     ]
     few.close()
@@ -186,8 +192,8 @@ def _line(
     many: Side,
     do: Callable[[Side], object],
     *,
-    target: float | None = _RATIO,
-    rounds: int = _ROUNDS,
+    target: float | None,
+    rounds: int,
 ) -> dict[str, Any]:
     taken: dict[Side, list[float]] = {few: [], many: []}
     for turn in range(rounds):
