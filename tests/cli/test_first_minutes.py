@@ -67,7 +67,7 @@ def test_the_question_of_a_restore_fits_on_the_screen(kept: Command) -> None:
         (kept.project / f"added{number:02}.txt").write_text("mine\n", encoding="utf-8")
     shown = kept.terminal("restore", "one", answers="n\n", expect=130).out.replace("\r", "")
     before = shown.partition("Go ahead?")[0].splitlines()
-    assert before[0].startswith("Not saved yet: ")
+    assert "where you are: 30 files added" in before[0]
     assert len(before) < 24
     assert "of them to delete (all of them: --dry-run)" in shown
 

@@ -366,9 +366,23 @@ def test_tab_filters_by_file_and_back_by_words(files: Command) -> None:
         terminal.until("no path that changed has that")
         terminal.type("\t\x15")
         terminal.until("1 of 6")
-        terminal.type("\tprices" + DOWN + ENTER)
+        terminal.type(ESCAPE)
+        assert terminal.end() == 130
+
+
+def test_of_files_that_were_looked_for_only_these_come_back(files: Command) -> None:
+    """T11: what else the checkpoint holds is left as it is, which is said before the question."""
+    with shown(files, "restore") as terminal:
+        terminal.until("Tab: by file")
+        terminal.type("\tprices" + DOWN)
+        terminal.until("Restore only files with: prices")
+        terminal.type(ENTER)
         terminal.until("Go ahead?")
-        assert any("src/prices.py" in line for line in terminal.shown)
+        assert "Only what you looked for: src/prices.py" in "\n".join(terminal.shown)
+        terminal.type("y\r")
+        assert terminal.end() == 0
+    assert (files.project / "src" / "prices.py").read_text() == "1\n"
+    assert text_of(files) == "4\n"
 
 
 @pytest.mark.parametrize(("columns", "told"), [(80, "typing filters (Tab: by file)"), (40, "Tab: by file")])

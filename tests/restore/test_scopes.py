@@ -423,7 +423,7 @@ def test_a_person_is_told_of_everything_before_the_first_write(command: Command,
     places = [
         said.index(words)
         for words in (
-            "Not saved yet: 1 file",
+            "where you are: 1 file modified",
             "progress: will be put back",
             "deploy was done",
             "Go ahead?",

@@ -18,6 +18,7 @@ from lastgood.cli.searching import few_paths, paths_with, says
 from lastgood.cli.wording import brief_moment, count, padded, path_text, shortened, title
 from lastgood.cli.wording import width as columns_of
 from lastgood.paths import printable
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,14 +87,29 @@ _CONTROLS = {
 }
 
 
-def pick(
-    load: Load, changed: Changed, *, question: str, colour: bool, at: str | None = None, typed: str = ""
-) -> Checkpoint | None:
-    """Return the checkpoint that a person chose, None if they left.
+class Picked(Value):
+    """The checkpoint that a person chose; of files that they looked for, those that changed at it."""
 
-    The cursor begins at an id, or at the first of those that what was ``typed`` before leaves.
+    checkpoint: Checkpoint
+    paths: Sequence[bytes] = ()
+
+
+def pick(
+    load: Load,
+    changed: Changed,
+    *,
+    question: str,
+    of_files: str | None = None,
+    colour: bool,
+    at: str | None = None,
+    typed: str = "",
+) -> Picked | None:
+    """Return what a person chose, None if they left.
+
+    The cursor begins at an id, or at the first of those that what was ``typed`` before leaves. Where files
+    can be chosen alone, ``of_files`` is the question while some are looked for.
     """
-    picking = Picking(load, changed, at=at)
+    picking = Picking(load, changed, at=at, of_files=of_files)
     picking.begin(typed)
     with Screen() as screen:
         while True:
@@ -103,7 +119,7 @@ def pick(
                 continue
             key = screen.key()
             if key == "take" and picking.chosen is not None:
-                return picking.chosen
+                return Picked(checkpoint=picking.chosen, paths=picking.files)
             if key == "interrupt":
                 raise KeyboardInterrupt
             if key == "suspend":
@@ -116,7 +132,7 @@ def pick(
 class Picking:
     """What is listed, what was typed, and where the cursor is."""
 
-    def __init__(self, load: Load, changed: Changed, *, at: str | None) -> None:
+    def __init__(self, load: Load, changed: Changed, *, at: str | None, of_files: str | None = None) -> None:
         self._load = load
         self._changed = changed
         self._wanted = _PAGE
@@ -131,6 +147,7 @@ class Picking:
         self._by_file = False
         self.typed: str = ""
         self._at = at
+        self._of_files = of_files
         self._fill(_PAGE)
         self._cursor = next((number for number, one in enumerate(self._fitting) if one.id == self._at), 0)
 
@@ -152,6 +169,16 @@ class Picking:
     def chosen(self) -> Checkpoint | None:
         """The checkpoint under the cursor."""
         return self._fitting[self._cursor] if self._fitting else None
+
+    @property
+    def files(self) -> Sequence[bytes]:
+        """Those that were looked for and changed at the chosen one, if they alone are meant."""
+        chosen = self.chosen
+        return self._those(chosen) if chosen is not None and self._alone else ()
+
+    @property
+    def _alone(self) -> bool:
+        return self._by_file and self._of_files is not None and bool(self.typed.strip())
 
     def press(self, key: str, *, page: int) -> None:
         """Do what a key says; what is no key's name was typed."""
@@ -178,6 +205,8 @@ class Picking:
         now = time.time_ns()
         width = max(8, columns - 1)
         asked = f"{question.removesuffix(':')}, by file:" if self._by_file else question
+        if self._alone and self._of_files is not None:
+            asked = self._of_files
         lines = [shortened(f"{asked} {printable(self.typed).strip()}", width)]
         for number, one in enumerate(shown, self._top):
             mark = ">" if number == self._cursor else "@" if one.id == self._at else " "
@@ -204,7 +233,7 @@ class Picking:
             return ""
         more = "" if self._is_all else "+"
         also = f" ({self._folded:,} with the same files are left out)" if self._folded else ""
-        there = self._there(self._fitting[self._cursor])
+        there = self.files or self._there(self._fitting[self._cursor])
         named = ": " + ", ".join(path_text(one) for one in there[:_NAMED]) if there else ""
         return f"{self._cursor + 1:,} of {len(self._fitting):,}{more}{also}{named}"
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _SHOWN_OTHERS = 5
 # So many of the last versions of a path are tried for one that can be read.
 _LOOKED_AT = 16
-# A time has so many words after the first: ``10 minutes ago``.
-_TIME_WORDS = 2
+# A time has so many words: ``10 minutes ago``.
+_TIME_WORDS = 3
 # So wide is a terminal that does not say.
 _COLUMNS = 80
 
@@ -141,19 +141,22 @@ def _missed(typed: str, call: Call, workspace: OpenWorkspace, *, ref: str | None
 
 
 def with_time(call: Call, workspace: OpenWorkspace) -> Call:
-    """Return a call with a time that was typed without quotes as its REF: ``restore 10 minutes ago``."""
-    ref, paths = call.argument(0), call.paths or ()
-    # Only what can be meant as nothing else: `5 d` may be a checkpoint and a path.
-    if ref is None or len(paths) < _TIME_WORDS or paths[_TIME_WORDS - 1] != "ago":
-        return call
-    if any(_is_there(one, call, workspace) for one in paths):
-        return call
-    said = " ".join((ref, *paths[:_TIME_WORDS]))
-    try:
-        workspace.get(said)
-    except (NotFound, Invalid) as error:
-        if "meant" in error.details:
-            return call.replace(arguments=(said,), paths=paths[_TIME_WORDS:])
+    """Return a call with a time that was typed without quotes as its REF: ``restore 10 minutes ago PATH``.
+
+    It may come after the paths too.
+    """
+    words = (*call.arguments, *(call.paths or ()))
+    for place in (0, len(words) - _TIME_WORDS):
+        said, rest = words[place:][:_TIME_WORDS], (*words[:place], *words[place + _TIME_WORDS :])
+        # Only what can be meant as nothing else: `5 d` may be a checkpoint and a path.
+        if (
+            len(said) < _TIME_WORDS
+            or said[-1] != "ago"
+            or any(_is_there(one, call, workspace) for one in said)
+        ):
+            continue
+        if _as_ref(" ".join(said), workspace) is not None:
+            return call.replace(arguments=(" ".join(said),), paths=rest)
     return call
 
 
@@ -256,19 +259,25 @@ def _beside(text: str) -> None:
 
 
 def _is_ref(word: str, workspace: OpenWorkspace) -> bool:
+    return _as_ref(word, workspace) == word
+
+
+def _as_ref(word: str, workspace: OpenWorkspace) -> str | None:
+    """Return a word that is a REF, or the REF of a bare time; None for any other."""
     try:
         workspace.get(word)
-    except (NotFound, Invalid):
-        return False
-    return True
+    except (NotFound, Invalid) as error:
+        return str(error.details["meant"]) if "meant" in error.details else None
+    return word
 
 
 def _swapped(call: Call, workspace: OpenWorkspace) -> str | None:
-    """Return the REF that was typed after its only path, None if it was not."""
+    """Return the REF, or the time, that was typed after its only path, None if it was not."""
     path, *after = (*call.arguments, *(call.paths or ()))
-    if len(after) != 1 or not _is_ref(after[0], workspace) or _is_there(after[0], call, workspace):
+    if len(after) != 1 or _is_there(after[0], call, workspace):
         return None
-    return after[0] if _holder(path, call, workspace) is not None else None
+    ref = _as_ref(after[0], workspace)
+    return ref if ref is not None and _holder(path, call, workspace) is not None else None
 
 
 def _joined(word: str, call: Call, workspace: OpenWorkspace) -> tuple[str, str] | None:

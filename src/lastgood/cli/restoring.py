@@ -64,10 +64,12 @@ if TYPE_CHECKING:
 # --- Whether to go on: a person's yes, ``--yes``, or the id of the plan that was looked at (T1, T16) ---
 
 _SHOWN_LOGS = 3
-_KEPT = "That is saved first: `lastgood undo` brings it back."
+_KEPT = "What is there now is saved first: `lastgood undo` brings it back."
 # Of a plan at least so many paths are shown, and room is left for what is asked.
 _SHOWN_LEAST = 5
 _ASKING = 4
+# How a file changed, as it is counted.
+_WAYS = {"mode": "of another mode", "kind": "of another kind"}
 _STYLES = {"delete": "red", "rmdir": "red", "create": "green"}
 _MEANS = frozenset({"yes", "plan", "dry-run"})
 
@@ -236,11 +238,12 @@ def _since(drift: DiffReport | None, plan: RestorePlan) -> dict[bytes, str]:
 
 
 def _drift_lines(report: DiffReport | None) -> list[str]:
-    """Return how much of the call's paths changed since where one stands: nothing has kept it yet."""
+    """Return how the call's paths changed since where one stands: nothing has kept it yet."""
     if report is None or not report.files:
         return []
-    files = count(len(report.files), "file")
-    return [f"Not saved yet: {files}, changed since {short(report.from_ or '')}.", _KEPT]
+    ways = [_WAYS.get(one.status, one.status) for one in report.files]
+    counted = ", ".join(f"{count(ways.count(way), 'file')} {way}" for way in dict.fromkeys(ways))
+    return [f"Since {short(report.from_ or '')}, where you are: {counted}.", _KEPT]
 
 
 # --- The way of a restore on the command line: plan, show, ask, carry out, tell the way back ---

@@ -11,6 +11,7 @@ from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.plans import part_lines, remarks, report_counts, told_parts
 from lastgood.cli.references import are_alike, as_meant, looked_up, refuse_paths_alone, with_time
 from lastgood.cli.restoring import agreed, check_options, plan_of, restore, telling_what_is_left
+from lastgood.cli.searching import few_paths
 from lastgood.cli.typed_paths import as_typed, current
 from lastgood.cli.wording import ago, called, count, moment, shortened, table, title
 from lastgood.errors import LastgoodError, NotFound, Usage
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
+    from lastgood.cli.picker import Picked
     from lastgood.literals import Direction
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
@@ -88,18 +90,31 @@ def _restore(call: Call, console: Console) -> int:
         elif ref is None and call.paths:
             refuse_paths_alone(call, workspace)
         elif (timed := with_time(call, workspace)) is not call:
-            typed = call.command(f"restore {quoted(timed.argument(0) or '')}")
+            said = " ".join(map(quoted, (*timed.arguments, *(timed.paths or ()))))
+            typed = call.command(f"restore {said}")
             raise Usage("a time of several words needs quotes", hint=f"write: {typed}")
         if ref is None:  # who picks is shown what would happen, whatever was said before
             options = {name: given for name, given in call.options.items() if name != "yes"}
             call = call.replace(options=options)
-        if ref is None:
-            target = _picked(call, console, workspace, at=workspace.stands_at())
-        elif shown and console.can_draw and are_alike(ref, workspace):
-            target = _picked(call, console, workspace, typed=ref)
-        else:
-            target = looked_up(ref, call, workspace)
-        return restore(target, call, console, workspace=workspace)
+        if ref is not None and not (shown and console.can_draw and are_alike(ref, workspace)):
+            return restore(looked_up(ref, call, workspace), call, console, workspace=workspace)
+        return _restore_picked(call, console, workspace=workspace, typed=ref)
+
+
+def _restore_picked(call: Call, console: Console, *, workspace: Restores, typed: str | None) -> int:
+    """Restore what a person picks: a checkpoint, or of one the files that they looked for."""
+    at = workspace.stands_at() if typed is None else None
+    picked = _picked(call, console, workspace, at=at, typed=typed or "")
+    if picked is None:
+        return restore(None, call, console, workspace=workspace)
+    above: tuple[str, ...] = ()
+    if picked.paths:
+        call = call.replace(paths=tuple(as_typed(to_text(one), call, workspace) for one in picked.paths))
+        whole = call.command(f"restore {picked.checkpoint.short_id}")
+        above = (f"Only what you looked for: {few_paths(picked.paths)}", f"  for everything: {whole}")
+    for line in above:
+        console.note(line)
+    return restore(picked.checkpoint, call, console, workspace=workspace, above=above)
 
 
 def _restore_agent(call: Call, console: Console) -> int:
@@ -113,24 +128,30 @@ def _restore_agent(call: Call, console: Console) -> int:
 
 def _picked(
     call: Call, console: Console, workspace: Restores, *, at: str | None = None, typed: str = ""
-) -> Checkpoint | None:
-    """Return what a person picks, the cursor beginning at an id, of what was typed; None if they leave."""
+) -> Picked | None:
+    """Return what a person picks, the cursor beginning at an id, of what was typed; None if they leave.
+
+    A restore without paths is limited to files that they looked for.
+    """
+    from lastgood.cli.picker import Picked, pick
+
     if not workspace.list(limit=1, brief=True):
         workspace.get("latest")  # which says why there is none
     if not console.can_draw:
-        return _numbered(console, workspace)
-    from lastgood.cli.picker import pick
-
+        numbered = _numbered(console, workspace)
+        return None if numbered is None else Picked(checkpoint=numbered)
+    rewinds, is_limited = call.verb.name == "rewind", bool(call.paths) or call.has("only")
     console.flush()
-    chosen = pick(
+    picked = pick(
         lambda wanted: workspace.list(limit=wanted, brief=True),
         workspace.changed_paths,
-        question="Rewind to:" if call.verb.name == "rewind" else "Restore:",
+        question="Rewind to:" if rewinds else "Restore:",
+        of_files=None if rewinds or is_limited else "Restore only files with:",
         colour=console.colour,
         at=at,
         typed=typed,
     )
-    return None if chosen is None else workspace.get(chosen.id)
+    return None if picked is None else picked.replace(checkpoint=workspace.get(picked.checkpoint.id))
 
 
 def _numbered(console: Console, workspace: Restores) -> Checkpoint | None:
@@ -175,7 +196,8 @@ def rewind_verb(call: Call, console: Console) -> int:
                 raise
         target = None if extent is None else extent.target
         if picks:  # where nothing before differs, there is still what to pick from
-            target = _picked(call, console, workspace, at=at if target is None else target.id)
+            picked = _picked(call, console, workspace, at=at if target is None else target.id)
+            target = None if picked is None else picked.checkpoint
             extent = None if target is None else _extent_to(target, workspace)
         above = [] if extent is None else _extent_lines(extent, call, workspace=workspace)
         for line in above:
