@@ -189,3 +189,25 @@ def test_an_interrupted_save_says_that_nothing_was_saved(lastgood: Command) -> N
         os.kill(holder.pid, signal.SIGKILL)
         holder.communicate()
     assert [one["message"] for one in lastgood("list", "--json").json["checkpoints"]] == ["one"]
+
+
+def test_a_session_without_an_owner_says_how_it_ends(lastgood: Command) -> None:
+    """P1: not by what its lease lives."""
+    said = lastgood("session", "start").out.splitlines()
+    assert said[-1] == "when the work is over: lastgood session end"
+    assert ":" not in said[0]
+    assert "is active: owner not known" in lastgood("status").out
+
+
+def test_a_place_that_takes_over_one_checkpoint_says_so(kept: Command, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    made = len(kept("list", "--all", "--json").json["checkpoints"])
+    kept.project.rename(elsewhere)
+    said = kept("-C", str(elsewhere), "workspace", "attach", str(kept.project), cwd=elsewhere).out
+    assert said == f"{elsewhere} took over {count(made, 'checkpoint')} of {kept.project}\n"
+
+
+def test_a_path_that_a_checkpoint_does_not_have_is_answered_with_its_id(kept: Command) -> None:
+    id = kept("list", "--json").json["checkpoints"][0]["short_id"]
+    told(kept("restore", "@", "nosuch.xyz", "--yes", expect=10), 10)
+    assert f"lastgood show {id} --files" in kept("restore", "@", "nosuch.xyz", "--yes", expect=10).err

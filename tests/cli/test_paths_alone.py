@@ -316,7 +316,9 @@ def test_a_private_file_that_stays_is_told_before_the_question_and_how_it_comes_
     saved = kept.save("with a key")[:13]
     (kept.project / ".env").write_text("BROKEN\n", encoding="utf-8")
     nothing = kept("restore", "@", "--yes").out
-    assert nothing.startswith(".env differs and stays as it is: ")
+    assert nothing.startswith(
+        ".env differs and stays as it is: of private files only missing ones come back by themselves\n"
+    )
     assert nothing.index(f"lastgood restore {saved} -- .env\n") < nothing.index("nothing else to restore: ")
     assert nothing.count(".env differs") == 1
     (kept.project / "src" / "b.py").unlink()

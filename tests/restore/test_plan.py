@@ -144,9 +144,9 @@ def test_with_unreadable_rules_nothing_is_deleted() -> None:
 def test_a_gap_is_never_taken_for_a_deletion() -> None:
     case = Case({b"big": A, b"d": folder(x=A)}, {b"d": EMPTY})
     case.gaps_then = (Gap(path=b"big", reason="too-large"), Gap(path=b"d", reason="unreadable"))
-    assert case.told() == ["keep big (was a gap: too-large)", "keep d/x (was a gap: unreadable)"]
+    assert case.told() == ["keep big (not held then: too-large)", "keep d/x (not held then: unreadable)"]
     case.gaps_then, case.gaps_now = (), (Gap(path=b"", reason="budget"),)
-    assert case.told() == ["keep big (gap: budget)", "keep d/x (gap: budget)"]
+    assert case.told() == ["keep big (not saved: budget)", "keep d/x (not saved: budget)"]
 
 
 def test_an_ignored_empty_directory_is_kept() -> None:
@@ -265,7 +265,7 @@ def test_a_misspelt_name_of_what_only_the_target_has_is_told_from_its_folder() -
 def test_a_scope_that_was_a_gap_is_skipped_by_name() -> None:
     case = Case({}, {})
     case.gaps_then = (Gap(path=b"big", reason="too-large"),)
-    assert case.told(b"big") == ["skip big (was a gap: too-large)"]
+    assert case.told(b"big") == ["skip big (not held then: too-large)"]
 
 
 def test_a_scope_that_is_ignored_and_unknown_to_the_target_is_kept() -> None:

@@ -193,6 +193,39 @@ def test_a_file_that_vanishes_while_it_is_settled_is_absent(
     assert (desk.gaps(scan), desk.names(scan)) == ({}, {"zebra"})
 
 
+class Fleeting(Hands):
+    """Changes a file whenever it is opened, and deletes it when it is opened for the last time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, last: int = 0) -> None:
+        super().__init__(monkeypatch, {turn: b"%06d" % turn for turn in range(1, 50)})
+        self._last = last
+
+    @property
+    def opened(self) -> int:
+        return self._count
+
+    def __call__(self, name: bytes, *, directory: int) -> int:
+        descriptor = super().__call__(name, directory=directory)
+        if name == b"young" and self._count == self._last:
+            os.unlink(name, dir_fd=directory)
+        return descriptor
+
+
+def test_a_file_that_would_not_hold_still_and_is_gone_at_the_end_is_no_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S8: a temporary file is missed by nobody."""
+    desk, _, _ = young_desk(tmp_path, monkeypatch)
+    desk.write("young", "000000")
+    with monkeypatch.context() as moment:
+        counted = Fleeting(moment)
+        assert desk.gaps(desk.save()) == {"young": "unstable"}
+    Fleeting(monkeypatch, last=counted.opened)
+    scan = desk.save()
+    assert not (desk.root / "young").exists()
+    assert (desk.gaps(scan), desk.names(scan)) == ({}, set())
+
+
 def test_a_file_that_vanishes_before_it_is_read_is_absent(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,7 +88,7 @@ def test_a_restore_keeps_what_stands_in_a_purged_place_and_names_it(leaky: Works
     report = leaky.restore("with")
     assert (project / "src" / "key").read_bytes() == SECRET * 2
     kept = {one.path: one.reason for one in report.outcomes if one.result == "kept"}
-    assert kept[b"src/key"] == "was a gap: purged"
+    assert kept[b"src/key"] == "not held then: purged"
 
 
 def test_a_restore_says_that_it_cannot_bring_back_what_was_purged(leaky: Workspace, project: Path) -> None:

@@ -183,7 +183,7 @@ def spared_lines(plan: RestorePlan, target: Checkpoint, call: Call, *, workspace
     stays = "differs and stays as it is" if len(spared) == 1 else "differ and stay as they are"
     words = " ".join(quoted(one) for one in spared[:_TYPED])
     return [
-        f"{named} {stays}: private files that are there come back by name alone",
+        f"{named} {stays}: of private files only missing ones come back by themselves",
         f"  as {called(target)} has it: {call.command(f'restore {target.short_id} -- {words}')}",
     ]
 
@@ -467,7 +467,7 @@ def owner(session: Session) -> str:
     """Return whose a session is."""
     who = session.owner
     if who.pid is None:
-        return "it lives by heartbeat"
+        return "owner not known"
     return f"process {who.pid} ({printable(who.command or '?')})"
 
 

@@ -339,7 +339,11 @@ def plan_of(target: Checkpoint | None, call: Call, workspace: Restores) -> Resto
         near = "near" in error.details or "path" not in error.details
         for typed in () if near else call.paths or ():
             if path_of(typed, call, workspace) == error.details["path"]:
-                error.hint = same_name(typed, call, workspace, ref=call.argument(0)) + error.hint
+                held = "@" if target is None else target.short_id
+                error.hint = (
+                    f"{same_name(typed, call, workspace, ref=call.argument(0))}"
+                    f"all that it holds: {call.command(f'show {held} --files')}"
+                )
         raise
 
 
@@ -415,7 +419,7 @@ def _nothing_words(report: RestoreReport, target: Checkpoint) -> str:
     if any(one.omission for one in report.not_held):
         return f"nothing else to restore: what {called(target)} holds is there already"
     if any(one.reason == SPARED for one in plan.of("keep")):
-        return f"nothing else to restore: all but private files already is as in {called(target)}"
+        return f"nothing else to restore: all other files already are as in {called(target)}"
     return f"nothing to restore: {what} already is as in {called(target)}"
 
 

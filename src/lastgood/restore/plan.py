@@ -98,7 +98,7 @@ class DeletionPolicy:
     def gap_now(self, path: bytes) -> str | None:
         """Return which gap of the workspace covers a path."""
         reason = self._gaps_now.of(path)
-        return reason and f"gap: {reason}"
+        return reason and f"not saved: {reason}"
 
     def is_too_deep(self, path: bytes) -> bool:
         """Tell whether a path is a gap of the workspace because no checkpoint holds anything so deep."""
@@ -107,7 +107,7 @@ class DeletionPolicy:
     def gap_then(self, path: bytes) -> str | None:
         """Return which gap of the target covers a path."""
         reason = self._gaps_then.of(path)
-        return reason and f"was a gap: {reason}"
+        return reason and f"not held then: {reason}"
 
     def reason_left_out(self, path: bytes, *, directory: bool) -> str:
         """Return why a path that the scan left out is none of a restore's business."""

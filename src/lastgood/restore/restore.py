@@ -512,7 +512,7 @@ def _scan_and_apply(restoring: RestoreTransaction, plan: RestorePlan, target: Ch
     forced = tuple(step.path for step in plan.steps if step.forced)
     fresh = tuple(step.path for step in plan.steps if loses_content(step))
     with WorkspaceSnapshot(restoring, forced=forced, fresh=fresh) as snapshot:
-        refuse_changed(plan.steps, snapshot, hint="look again: lastgood restore REF --dry-run")
+        refuse_changed(plan.steps, snapshot, hint=f"look again: lastgood restore {target.short_id} --dry-run")
         if not plan.discard:
             refuse_unheld(plan.steps, snapshot)
         return _carry_out(restoring, plan, snapshot, target=target)

@@ -44,9 +44,19 @@ class Settlement:
         self._clock = clock
         self._sleep = sleep
         self._late = late
+        self._unstable: list[Unsettled] = []
 
     def run(self, unsettled: Sequence[Unsettled]) -> None:
-        """Read all of them again, as often as it takes or is allowed."""
+        """Read all of them again, as often as it takes or is allowed.
+
+        What would not hold still and is gone at the end was a temporary file, and is no gap.
+        """
+        self._run(unsettled)
+        for entry in self._unstable:
+            if self._is_gone(entry):
+                self._put(entry, oid=b"", state=VANISHED)
+
+    def _run(self, unsettled: Sequence[Unsettled]) -> None:
         pending = list(unsettled)
         while pending:
             if self._late():
@@ -54,8 +64,7 @@ class Settlement:
                 return
             self._wait(pending)
             pending = self._round(pending)
-            given_up = [entry for entry in pending if entry.tries >= TRIES]
-            self._give_up(given_up, UNSTABLE)
+            self._give_up([entry for entry in pending if entry.tries >= TRIES], UNSTABLE)
             pending = [entry for entry in pending if entry.tries < TRIES]
 
     def _wait(self, pending: Sequence[Unsettled]) -> None:
@@ -117,6 +126,20 @@ class Settlement:
     def _give_up(self, entries: Sequence[Unsettled], state: int) -> None:
         for entry in entries:
             self._put(entry, oid=b"", state=state)
+        if state == UNSTABLE:
+            self._unstable += entries
+
+    def _is_gone(self, entry: Unsettled) -> bool:
+        """Tell whether nothing has an entry's name by now, or the directory that it lay in."""
+        directory = -1
+        try:
+            directory = descend(self._root, entry.node.path)
+            os.stat(entry.node.rows[entry.place][0], dir_fd=directory, follow_symlinks=False)
+        except OSError as error:
+            return state_of(error) is None
+        finally:
+            _close(directory)
+        return False
 
 
 def _close(descriptor: int) -> None:

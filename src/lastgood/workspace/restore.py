@@ -390,7 +390,8 @@ class Restores(OpenWorkspace):
         if extent.replace(only=None) != Extent() or tuple(extent.only or ("files",)) != ("files",):
             raise Usage(
                 "a restore aside writes files, and touches nothing else",
-                hint="leave out the rest; a conversation is printed by: lastgood show REF --conversation",
+                hint="leave out the rest; a conversation is printed by:"
+                f" lastgood show {target.short_id} --conversation",
             )
         directory = make_empty(to, store=self._context.store)
         return restore_aside(self._context, target, directory=directory, tree=self._view.tree(target))

@@ -165,11 +165,14 @@ def _tell_start(report: SessionStarted, call: Call, console: Console) -> None:
     session = report.session
     if report.took_over is not None:
         console.warn(f"took over from {report.took_over.id}: {owner(report.took_over)}")
-    console.sentence(f"started session {console.styled(session.id, 'green')}: {owner(session.session)}")
+    of = "" if session.session.owner.pid is None else f": {owner(session.session)}"
+    console.sentence(f"started session {console.styled(session.id, 'green')}{of}")
     if report.saved is not None:
         console.sentence(f"first checkpoint {called(report.saved.checkpoint)}")
         tell_lacks(report.saved, console)
     console.sentence(f"for every process that works in it: export LASTGOOD_SESSION={session.id}")
+    if session.session.owner.pid is None:
+        console.sentence(f"when the work is over: {call.command('session end')}")
     for id in report.unfinished:
         console.warn(
             f"session {id} did not finish; see where it stood: {call.command(f'recover {id} --review')}"
@@ -248,7 +251,7 @@ def _session_facts(report: SessionReport) -> list[tuple[str, str]]:
         ("session", session.id),
         ("state", report.state),
         ("goal", printable(session.goal or "-")),
-        ("owner", f"{owner(session)} on {printable(session.owner.host)}"),
+        ("owner", f"{owner(session).removeprefix('owner ')} on {printable(session.owner.host)}"),
         ("started", moment(session.started_at)),
         ("heartbeat", ago(session.heartbeat_at, now=now)),
     ]

@@ -59,7 +59,7 @@ def _attach(old: str, call: Call, console: Console) -> int:
         summary = workspace.attach(old)
     if not console.answer("workspace", {"workspaces": [summary]}):
         what = count(summary.checkpoints, "checkpoint")
-        console.line(f"{printable(summary.path)} now has the {what} of {printable(old)}")
+        console.line(f"{printable(summary.path)} took over {what} of {printable(old)}")
     return 0
 
 
