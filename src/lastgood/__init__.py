@@ -95,6 +95,7 @@ if TYPE_CHECKING:
         BlamedFile,
         BlamedLines,
         BlameReport,
+        ChangedBeside,
         ChangedPath,
         DamagedCheckpoint,
         DeleteReport,
@@ -184,6 +185,7 @@ __all__ = [
     "Bucket",
     "Busy",
     "CaptureSettings",
+    "ChangedBeside",
     "ChangedPath",
     "Check",
     "CheckReport",
@@ -324,7 +326,7 @@ _PLACES = {
     "lastgood.model.operation": "Event Merged Operation Outcome Part PartOutcome RestorePlan Step",
     "lastgood.model.report": (
         "BlameReport Blamed BlamedFile BlamedLines "
-        "ChangedPath DamagedCheckpoint DeleteReport DiffReport FileDiff Finding HeadMoved "
+        "ChangedBeside ChangedPath DamagedCheckpoint DeleteReport DiffReport FileDiff Finding HeadMoved "
         "ListedEntry LogReport NotHeld PathChange ProgressReport PurgePlan PurgeReport "
         "PurgedCheckpoint RestoreReport RewindExtent SessionEnded SessionStarted StatusReport StoreSize "
         "UndoReport Unmatched VerifyReport WorkspaceSummary"

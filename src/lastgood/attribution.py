@@ -48,7 +48,7 @@ WORDS: dict[Doubt, str] = {
     "cut-short": "its turn was cut short, or its host died",
     "during-turn": "it was saved in the middle of an agent's turn",
     "gone": "checkpoints between are gone",
-    "host-died": "the turn's host died",
+    "host-died": "the turn's host, or the run, died",
     "no-session": "no agent's session was open that would know",
     "not-said": "nobody said whose it is",
     "outside-turn": "it was saved outside of the agent's turns",
@@ -196,10 +196,9 @@ class Authors:
             yield one, why or told or ("unseen" if self._may_have_been(base, one) else None)
 
     def is_beside(self, session: str, after: Checkpoint, before: CheckpointFacts) -> bool:
-        """Tell whether a turn of a session went on while changes came about."""
+        """Tell whether a turn, or a task, of a session went on while changes came about."""
         return any(
             turn.session == session
-            and turn.task is None
             and turn.after < after.sequence
             and (ended is None or ended > before.created_at)
             for turn, ended in self._every_turn()
@@ -603,15 +602,11 @@ def _why_not_said(checkpoint: Checkpoint, turn: Effect | None) -> Doubt:
 
 def turns_under_way(context: Context) -> list[Effect]:
     """Return the turns of sessions that live, in the order of their start."""
-    return [one for one, lives in _unended(context) if lives and one.task is None]
+    return [one for one, lives in unended(context) if lives and one.task is None]
 
 
-def broken_turns(context: Context) -> list[Effect]:
-    """Return the turns that nobody saw end, of sessions that live no more."""
-    return [one for one, lives in _unended(context) if not lives and one.task is None]
-
-
-def _unended(context: Context) -> list[tuple[Effect, bool]]:
+def unended(context: Context) -> list[tuple[Effect, bool]]:
+    """Return the turns and tasks that nobody saw end, by their start, and if their session lives."""
     running = context.work.effects(context.key, state="running")
     turns = [one for one in running if one.task in {None, one.name} and one.session is not None]
     found = {id: context.work.session(id) for one in turns if (id := one.session) is not None}
@@ -621,7 +616,7 @@ def _unended(context: Context) -> list[tuple[Effect, bool]]:
 
 def is_beside_turns(context: Context, *, session: str) -> bool:
     """Tell whether the turn of another session is under way now, or a task of it."""
-    return any(lives and one.session != session for one, lives in _unended(context))
+    return any(lives and one.session != session for one, lives in unended(context))
 
 
 # --- What went on beside a session: files taken back under it, and others at the same file ---

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from lastgood.model.report import RewindExtent
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from lastgood.literals import RewindUnit
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
+    from lastgood.model.session import Effect
 
 
 # A turn's checkpoint may say under this word of its metadata at which one the turn began.
@@ -24,8 +25,8 @@ class History(Value):
     """A workspace's history from where it stands, newest first, and what has to be known beside it.
 
     ``starts`` are the ids of the first checkpoints of runs, ``taken_back`` of those to which a restore led
-    once the run had ended. ``returned`` tells that one led to the place at which it stands, ``untouched``
-    that the files are as they are there.
+    once the run had ended. ``unended`` are the turns that nobody saw end. ``returned`` tells that a restore
+    led to the place at which it stands, ``untouched`` that the files are as they are there.
     """
 
     line: Sequence[Checkpoint]
@@ -33,27 +34,33 @@ class History(Value):
     returned: bool = False
     starts: Collection[str] = ()
     taken_back: Collection[str] = ()
+    unended: Sequence[Effect] = ()
 
     @property
     def unit(self) -> RewindUnit:
         """What a rewind counts along it."""
-        if any(one.kind == "turn" for one in self.line):
+        if any(one.kind == "turn" for one in self.line) or _under_way(self):
             return "turn"
         return "run" if self.starts else "state"
 
 
 def extent(history: History, *, steps: int) -> RewindExtent | None:
     """Return how far back so many turns, runs or states are; None if there are not so many."""
+    return next(islice(extents(history), steps - 1, None), None)
+
+
+def extents(history: History) -> Iterator[RewindExtent]:
+    """Yield how far back one turn, run or state is, then two, and so on."""
     line, unit = history.line, history.unit
     if unit == "turn":
-        target = _before_turn(history, turns=steps)
-        return None if target is None else _past_turns(line, target)
+        open_turns = _under_way(history)
+        for steps, target in enumerate(_before_turns(history, open_turns), 1):
+            yield _past_turns(line, target, open_turns=open_turns).replace(steps=steps)
+        return
     runs = runs_of(history) if unit == "run" else []
-    states = runs if unit == "run" else states_before(line)
-    if steps > len(states):
-        return None
-    target, runs = states[steps - 1], runs[:steps]
-    return RewindExtent(target=target, unit=unit, runs=tuple(runs), saves=_saves(line, target, besides=runs))
+    for steps, target in enumerate(runs if unit == "run" else states_before(line), 1):
+        saves = _saves(line, target, besides=runs[:steps])
+        yield RewindExtent(target=target, unit=unit, runs=tuple(runs[:steps]), saves=saves, steps=steps)
 
 
 def runs_of(history: History) -> list[Checkpoint]:
@@ -94,7 +101,9 @@ def _saves(
     )
 
 
-def _past_turns(line: Sequence[Checkpoint], target: Checkpoint) -> RewindExtent:
+def _past_turns(
+    line: Sequence[Checkpoint], target: Checkpoint, *, open_turns: Mapping[int, Effect]
+) -> RewindExtent:
     """Return a rewind past the turns after a target, and what was saved beside them.
 
     Of a turn that does not say where it began all since the turn before it is taken for its own.
@@ -109,11 +118,20 @@ def _past_turns(line: Sequence[Checkpoint], target: Checkpoint) -> RewindExtent:
         return RewindExtent(target=target, unit="turn", turns=tuple(line[at] for at in turns))
     ids = {one.id: at for at, one in enumerate(line)}
     within: set[int] = set()
-    for at, before in zip(turns, [*turns[1:], place], strict=True):
+    for at, before in zip(turns, [*turns[1:], place], strict=False):  # of no turn there is no end
         began = ids.get(str(line[at].manifest.metadata.get(BEGAN)), before)
         within.update(range(at, began))
+    under_way = {at: one for at, one in sorted(open_turns.items()) if at <= place}
+    for at in under_way:
+        within.update(range(max((one for one in turns if one < at), default=-1) + 1, at))
     saves = (line[at] for at in range(place) if at not in within and _differ(line[at], line[at + 1]))
-    return RewindExtent(target=target, unit="turn", turns=tuple(line[at] for at in turns), saves=tuple(saves))
+    return RewindExtent(
+        target=target,
+        unit="turn",
+        turns=tuple(line[at] for at in turns),
+        saves=tuple(saves),
+        under_way=tuple(under_way.values()),
+    )
 
 
 def _is_same(line: Sequence[Checkpoint], at: int, later: int | None) -> bool:
@@ -131,8 +149,8 @@ def states_before(line: Sequence[Checkpoint]) -> list[Checkpoint]:
     return [one for later, one in pairwise(line) if one.manifest.root != later.manifest.root]
 
 
-def _before_turn(history: History, *, turns: int) -> Checkpoint | None:
-    """Return the state before the Nth last turn.
+def _before_turns(history: History, open_turns: Collection[int]) -> list[Checkpoint]:
+    """Return the states before the last turn, before the last two, and so on.
 
     A turn's checkpoint holds the state after the turn unless its moment, or a note ``moment``, says before
     (rule S20); where there are any of before, or that say where their turn began, they are the ones that
@@ -142,13 +160,36 @@ def _before_turn(history: History, *, turns: int) -> Checkpoint | None:
     befores = [place for place, one in enumerate(line) if is_before_turn(one)]
     if befores and not befores[0] and history.returned and history.untouched():
         befores.pop(0)
+    began = _places_of_starts(line)
+    starts = {*befores, *began}
+    if not starts:
+        ends = [place for place, one in enumerate(line) if one.kind == "turn"]
+        starts = {place + 1 for place in ends if place + 1 < len(line)}
+    return [line[place] for place in sorted({*starts, *open_turns})]
+
+
+def _places_of_starts(line: Sequence[Checkpoint]) -> list[int]:
+    """Return the places at which turns began, as far as their checkpoints say so."""
     began = {one.manifest.metadata.get(BEGAN) for one in line if one.kind == "turn"}
-    starts = sorted({*befores, *(place for place, one in enumerate(line) if one.id in began)})
-    if starts:
-        return line[starts[turns - 1]] if turns <= len(starts) else None
-    ends = [place for place, one in enumerate(line) if one.kind == "turn"]
-    before = ends[turns - 1] + 1 if turns <= len(ends) else len(line)
-    return line[before] if before < len(line) else None
+    return [place for place, one in enumerate(line) if one.id in began]
+
+
+def _under_way(history: History) -> dict[int, Effect]:
+    """Return the turns that nobody saw end, by where they began; not one since which no file changed.
+
+    What changed since is looked for until where another turn began.
+    """
+    line = history.line
+    found: dict[int, Effect] = {}
+    ids = {one.id: place for place, one in enumerate(line)}
+    began = set(_places_of_starts(line))
+    places = {ids[one.stood]: one for one in history.unended if one.stood in ids}
+    for place, turn in places.items():
+        later = max((one for one in (*began, *places) if one < place), default=None)
+        changed = any(_differ(line[at], line[place]) for at in range(later or 0, place))
+        if place not in began and (changed or (later is None and not history.untouched())):
+            found[place] = turn
+    return found
 
 
 def has_returned(operations: Iterable[Operation], place: str) -> bool:

@@ -109,6 +109,9 @@ def verbs_of(workspace: AsyncWorkspace, *, project: Path, export: Path) -> Calls
     async def changed_paths() -> None:
         await workspace.changed_paths(await workspace.list())
 
+    async def changed_beside() -> None:
+        await workspace.changed_beside(await workspace.preview_rewind())
+
     return {
         "save": lambda: workspace.save("one", name="good", messages=[{"role": "user", "content": "hi"}]),
         "session": session,
@@ -129,6 +132,8 @@ def verbs_of(workspace: AsyncWorkspace, *, project: Path, export: Path) -> Calls
         "status": workspace.status,
         "rewind_target": workspace.rewind_target,
         "preview_rewind": workspace.preview_rewind,
+        "preview_rewinds": workspace.preview_rewinds,
+        "changed_beside": changed_beside,
         "plan_rewind": workspace.plan_rewind,
         "rewind": lambda: workspace.rewind(1),
         "preview": applied,

@@ -112,9 +112,9 @@ def test_a_log_without_a_path_names_the_list(lastgood: Command) -> None:
 def test_a_dry_run_ends_with_the_command_that_does_it(kept: Command) -> None:
     """T1."""
     (kept.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
-    shown = kept("restore", "@", "a.txt", "--dry-run").err
-    said = shown.strip().removeprefix("Nothing changed. To do it: lastgood ")
-    assert said != shown.strip()
+    shown = kept("restore", "@", "a.txt", "--dry-run").out.splitlines()[-1]
+    said = shown.removeprefix("Nothing changed. To do it: lastgood ")
+    assert said != shown
     kept(*said.split())
     assert (kept.project / "a.txt").read_text(encoding="utf-8") == "second\n"
 

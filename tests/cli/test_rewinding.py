@@ -32,9 +32,9 @@ def test_a_rewind_takes_back_runs_and_names_what_else_goes(ran: Command) -> None
         "Back to before the last 2 runs:",
         "  sh -c echo agent > b, ",
         "  sh -c echo agent > a, ",
-        "Saved beside that, and goes too:",
-        "(my notes), ",
-        "  to keep it: lastgood rewind 2 --merge --base ckpt_",
+        "Changed beside that, and goes too:",
+        "(my notes), just now: notes",
+        "  to keep it: lastgood rewind 2 --only-agent",
         "Go ahead?",
     ]
     places = [asked.find(one) for one in said]
@@ -111,17 +111,31 @@ def test_progress_that_nobody_reported_is_not_told(ran: Command) -> None:
     assert "progress: put back" in ran("rewind", "--yes").err
 
 
-def test_what_one_changed_between_runs_can_be_had_back_as_a_rewind_says(ran: Command) -> None:
+def test_what_one_changed_between_runs_can_be_kept_as_a_rewind_says(ran: Command) -> None:
     """T15: a merge that goes by where one stands does not keep it, and says so too."""
     ran("run", "--", "sh", "-c", "echo agent > c")
     for words in (("rewind", "2", "--dry-run"), ("rewind", "2", "--merge", "--dry-run")):
         said = ran(*words).err
-        assert "Saved beside that, and goes too:" in said
+        assert "Changed beside that, and goes too:" in said
         assert "(my notes), " in said
-    typed = next(line for line in said.splitlines() if "to have it back then: " in line).partition(
-        "lastgood "
-    )[2]
     ran("rewind", "2", "--yes")
     assert files(ran) == {"a": "agent", "b": "0"}
-    ran(*typed.replace(" -- ", " --yes -- ").split())
+    ran("undo", "--yes")
+    typed = next(line for line in said.splitlines() if "to keep it: " in line).partition("lastgood ")[2]
+    ran(*typed.split(), "--yes")
     assert files(ran) == {"a": "agent", "b": "0", "notes": "mine"}
+
+
+def test_what_one_changed_after_a_run_is_named_before_it_goes(lastgood: Command) -> None:
+    """T15, T1: not saved yet or saved; the plan ends with what to type."""
+    (lastgood.project / "a").write_text("0\n", encoding="utf-8")
+    lastgood("save", "start")
+    lastgood("run", "--", "sh", "-c", "echo agent > a")
+    (lastgood.project / "notes").write_text("mine\n", encoding="utf-8")
+    lastgood("save", "my notes")
+    (lastgood.project / "more").write_text("mine\n", encoding="utf-8")
+    said = lastgood("rewind", "--dry-run")
+    assert "Edits by hand while it ran are not told from the agent's, and go too.\n" in said.err
+    assert "  not saved yet: more\n" in said.err
+    assert "  to keep it: lastgood rewind 1 --only-agent\n" in said.err
+    assert said.out.splitlines()[-1].startswith("Nothing changed. To do it: lastgood rewind 1 --plan ")

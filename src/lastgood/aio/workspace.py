@@ -112,6 +112,8 @@ class AsyncWorkspace(AsyncFace[Workspace]):
     restore: Final = awaited(Workspace.restore)
     rewind_target: Final = awaited(Workspace.rewind_target)
     preview_rewind: Final = awaited(Workspace.preview_rewind)
+    preview_rewinds: Final = awaited(Workspace.preview_rewinds)
+    changed_beside: Final = awaited(Workspace.changed_beside)
     plan_rewind: Final = awaited(Workspace.plan_rewind)
     rewind: Final = awaited(Workspace.rewind)
     undo: Final = awaited(Workspace.undo)

@@ -57,8 +57,6 @@ if TYPE_CHECKING:
         conflict: Favour | None
         discard: bool
         force: bool
-        only_agent: bool
-        session: str | None
 
 
 # --- Whether to go on: a person's yes, ``--yes``, or the id of the plan that was looked at (T1, T16) ---
@@ -212,8 +210,8 @@ def _agent_lines(call: Call) -> tuple[str, ...]:
     if not call.has("only-agent"):
         return ()
     return (
-        "All that changed within its turns counts as the agent's: edits that you made then go too.",
-        "What you changed between turns stays.",
+        "All that changed within its turns or runs counts as the agent's: edits that you made then go too.",
+        "What you changed between them stays.",
     )
 
 
@@ -261,11 +259,17 @@ def check_options(call: Call) -> None:
 
 
 def restore(
-    target: Checkpoint | None, call: Call, console: Console, *, workspace: Restores, above: Sequence[str] = ()
+    target: Checkpoint | None,
+    call: Call,
+    console: Console,
+    *,
+    workspace: Restores,
+    above: Sequence[str] = (),
+    turns: int | None = None,
 ) -> int:
     """Bring a checkpoint back as the call says, and return the exit code; what was said is ``above``.
 
-    Without a target a person left instead of choosing one.
+    Without a target a person left instead of choosing one. ``turns`` is how far a rewind goes.
     """
     if target is None:
         console.warn("nothing was changed")
@@ -276,7 +280,7 @@ def restore(
         demand_means(call, console)
     console.left = "nothing was changed"
     with ProgressLine(console, "planning"):
-        plan = plan_of(target, call, workspace)
+        plan = plan_of(target, call, workspace, turns=turns)
         preview = workspace.preview(plan)
     if call.has("dry-run"):
         return _planned(preview.replace(dry_run=True), target, call, console, workspace=workspace)
@@ -291,7 +295,7 @@ def restore(
         return DECLINED
     if consent.git:
         call = call.replace(options={**call.options, "git": ()})
-        plan = plan_of(target, call, workspace)
+        plan = plan_of(target, call, workspace, turns=turns)
     with telling_what_is_left(console, workspace), ProgressLine(console, "restoring"):
         report = workspace.apply(plan)
     if not console.answer(call.verb.name, report):
@@ -327,14 +331,24 @@ def telling_what_is_left(console: Console, workspace: Restores) -> Iterator[None
         raise
 
 
-def plan_of(target: Checkpoint | None, call: Call, workspace: Restores) -> RestorePlan:
+def plan_of(
+    target: Checkpoint | None, call: Call, workspace: Restores, *, turns: int | None = None
+) -> RestorePlan:
     """Return what would be done; of a path that nothing holds those of a like name are told.
 
-    What an agent did is taken back since the call's REF, if it has one, to a target that comes of that.
+    What an agent did is taken back in so many ``turns``, or since the call's REF, if it has one, to a target
+    that comes of that.
     """
+    if call.has("only-agent") and turns is not None:
+        return workspace.plan_rewind(turns, only_agent=True, **_options(call, workspace))
     ref = call.argument(0) if call.has("only-agent") or target is None else target.id
     try:
-        return workspace.plan_restore(ref, **_options(call, workspace))
+        return workspace.plan_restore(
+            ref,
+            only_agent=call.has("only-agent"),
+            session=call.text("session"),
+            **_options(call, workspace),
+        )
     except NotFound as error:
         near = "near" in error.details or "path" not in error.details
         for typed in () if near else call.paths or ():
@@ -357,8 +371,6 @@ def _options(call: Call, workspace: Restores) -> RestoreOptions:
         "conflict": cast("Favour | None", call.text("conflict")),
         "discard": call.has("discard"),
         "force": call.has("force"),
-        "only_agent": call.has("only-agent"),
-        "session": call.text("session"),
     }
 
 
@@ -374,7 +386,7 @@ def _planned(
     if plan.empty and not report.folder_made:
         for line in spared:  # before it is said that all else is well
             console.sentence(line)
-        console.sentence(_nothing_words(report, target))
+        console.sentence(_nothing_words(report, target, call))
         console.lines(
             (*(step_line(one) for one in plan.steps if one.reason != SPARED), *not_held_lines(report))
         )
@@ -394,7 +406,8 @@ def _planned(
     console.lines(plan_lines(plan))
     console.sentences((*spared, *beside_lines(report, target, call)))
     console.line(f"plan {plan.id}")
-    console.note(f"Nothing changed. To do it: {_again(call, f'--plan {plan.id}')}")
+    if not console.quiet:  # beside the plan, and after it wherever that is sent
+        console.sentence(f"Nothing changed. To do it: {_again(call, f'--plan {plan.id}')}")
     return 0
 
 
@@ -404,13 +417,15 @@ def _called(target: Checkpoint, call: Call) -> str:
     return f"what the agent changed since {name}" if call.has("only-agent") else name
 
 
-def _nothing_words(report: RestoreReport, target: Checkpoint) -> str:
+def _nothing_words(report: RestoreReport, target: Checkpoint, call: Call) -> str:
     """Return why there is nothing to restore: it is there already, or cannot be written."""
     plan = report.planned
     if plan.scopes == ("conversation",) and lacks_transcript(report):
         return f"nothing was restored: the conversation of {called(target)} cannot be written for its host"
     if plan.base:
-        return f"nothing to restore: nothing is left to take back as in {called(target)}"
+        then = called(target)
+        rest = f"of {_called(target, call)}" if call.has("only-agent") else f"to take back as in {then}"
+        return f"nothing to restore: nothing is left {rest}"
     if plan.scopes == ("progress",) and report.parts:
         return f"nothing was restored: the progress of {called(target)} cannot be read"
     beside = ["conversation"] if lacks_transcript(report) else []

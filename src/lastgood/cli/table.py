@@ -325,19 +325,25 @@ FILES: tuple[Verb, ...] = (
         says="go back to before the Nth last turn or run (default 1)",
         about=(
             "Like `restore`, counted instead of named: to the state before the Nth last turn\n"
-            "(checkpoints of kind turn). Where there are none, to before the Nth last `run` that\n"
-            "changed a file; what you saved yourself since goes too, and is named first. Where there\n"
-            "are no runs either, N saved states back: a checkpoint whose files are those of the one\n"
-            "after it does not count, nor does what\n"
-            "restores saved first.\n"
+            "(checkpoints of kind turn); one under way counts once it changed a file. Where there are\n"
+            "no turns, to before the Nth last `run` that changed a file. What was changed beside them\n"
+            "goes too, and is named first; with --only-agent it stays, as `restore --merge` would keep\n"
+            "it. Where there are no runs either, N saved states back: a checkpoint whose files are\n"
+            "those of the one after it does not count, nor does what restores saved first.\n"
             "Without N there is a list to pick from on a terminal."
         ),
         arguments=(Argument(name="N", form="number", required=False),),
-        options=RESTORING,
+        options=(
+            *RESTORING,
+            Option(
+                name="only-agent", says="take back what agents changed in these turns or runs; keep the rest"
+            ),
+        ),
         paths=True,
         examples=(
             ("lastgood rewind --dry-run", "what one step back would do"),
             ("lastgood rewind 2", "take back the last two runs, or an agent's turns"),
+            ("lastgood rewind 2 --only-agent", "what agents changed in them, and nothing of yours"),
         ),
         codes=(0, 2, 3, 10, 13, 14, 15),
     ),

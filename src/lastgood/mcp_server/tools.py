@@ -229,7 +229,7 @@ FORMS: tuple[Form, ...] = (
     Form(
         name="plan_restore",
         verb=Workspace.plan_restore,
-        takes=f"ref {_SAID_BEFORE_RESTORING}",
+        takes=f"ref {_SAID_BEFORE_RESTORING} only_agent session",
         looks=True,
         schema=_report("restore", RestoreReport),
         described_by=Workspace.restore,
@@ -248,7 +248,7 @@ FORMS: tuple[Form, ...] = (
     Form(
         name="plan_rewind",
         verb=Workspace.plan_rewind,
-        takes=f"turns {_SAID_BEFORE_RESTORING}",
+        takes=f"turns {_SAID_BEFORE_RESTORING} only_agent",
         looks=True,
         schema=_report("restore", RestoreReport),
         described_by=Workspace.restore,
@@ -257,7 +257,7 @@ FORMS: tuple[Form, ...] = (
     Form(
         name="rewind",
         verb=Workspace.rewind,
-        takes=f"turns {_SAID_BEFORE_RESTORING}",
+        takes=f"turns {_SAID_BEFORE_RESTORING} only_agent",
         schema=_report("restore", RestoreReport),
         described_by=Workspace.restore,
         says="restoring",

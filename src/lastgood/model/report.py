@@ -313,8 +313,9 @@ def _is_omission(outcome: Outcome) -> bool:
 class RewindExtent(Value):
     """How far back a rewind goes: to before so many turns, runs, or states of the files.
 
-    ``turns`` are the checkpoints of the turns that it takes back, ``runs`` those at the start of the runs,
-    ``saves`` those that hold what else was changed and goes too; all newest first.
+    ``turns`` are the checkpoints of the turns that it takes back, ``under_way`` those turns that nobody saw
+    end, which have none yet. ``runs`` are the checkpoints at the start of the runs, ``saves`` those that
+    hold what else was changed and goes too; all newest first. ``steps`` is the number that leads there.
     """
 
     target: Checkpoint
@@ -322,6 +323,21 @@ class RewindExtent(Value):
     runs: tuple[Checkpoint, ...] = ()
     saves: tuple[Checkpoint, ...] = ()
     turns: tuple[Checkpoint, ...] = ()
+    under_way: tuple[Effect, ...] = ()
+    steps: int = 1
+
+
+class ChangedBeside(Value):
+    """A path that a rewind takes back although no turn and no run that it counts changed it.
+
+    ``checkpoint`` holds the change; None of one that is not saved yet. ``why`` says why nobody knows whose
+    it is.
+    """
+
+    path: bytes
+    checkpoint: Checkpoint | None
+    actor: Actor
+    why: Doubt | None = None
 
 
 class UndoReport(Value):

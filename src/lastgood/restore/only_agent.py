@@ -1,20 +1,20 @@
-"""Taking back what an agent changed in a session, and nothing else (decision 055, rule T17)."""
+"""Taking back what an agent changed in a session, or in its last turns, and nothing else (rule T17)."""
 
 from __future__ import annotations
 
 from lastgood.attribution import (
+    UNKNOWN,
     WORDS,
     WORKERS,
     Authors,
-    broken_turns,
     files_of,
-    is_beside_turns,
     links,
-    turns_under_way,
+    unended,
 )
 from lastgood.errors import Damaged, NotFound
 from lastgood.lease import session_of
 from lastgood.model.operation import Step
+from lastgood.model.report import ChangedBeside
 from lastgood.model.tree import DIRECTORY, compare
 from lastgood.paths import ancestors, join, within
 from lastgood.restore.merge import Reverted, taken_back
@@ -24,31 +24,35 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from lastgood.attribution import Authored, Link
+    from lastgood.attribution import Authored, Authorship, Link
     from lastgood.catalogue import CheckpointFacts
     from lastgood.context import Context
     from lastgood.literals import Doubt, Favour
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Merged
+    from lastgood.model.report import RewindExtent
     from lastgood.model.session import Effect
     from lastgood.model.tree import Change, Entry
     from lastgood.restore.plan import DeletionEvidence
     from lastgood.snapshot import WorkspaceSnapshot
 
 # What is told of a path that is taken back, and that nobody but the agent's own turn tells of.
+# With these reasons a change within a turn may as well be somebody else's.
+_ANYBODYS = frozenset({None, "beside", "between-calls", "during-turn", "unnamed"})
 UNDER_WAY = "from the turn under way: your own edits since then go too"
 
 
 class AgentWork(Value):
-    """What an agent did in a session: the links of the history since then, newest first.
+    """What agents did in some sessions: the links of the history with changes of theirs, newest first.
 
-    ``base`` is where the workspace stands, ``target`` what was there before the first that is its own.
-    ``turn`` is one under way: what changed since the base came in it, unless ``doubt`` says why nobody knows.
+    ``at`` is where the workspace stands, ``target`` what was there before the first that is their own.
+    ``turn`` is one under way: what changed since then came in it, unless ``doubt`` says why nobody knows.
     """
 
-    session: str
+    authors: Authors
+    at: CheckpointFacts
     base: Checkpoint
     target: Checkpoint
     links: tuple[Link, ...]
@@ -57,76 +61,162 @@ class AgentWork(Value):
     favour: Favour | None = None
 
 
-def agent_work(
+def work_in_session(
     context: Context, *, session: str | None, since: Checkpoint | None, favour: Favour | None
 ) -> AgentWork:
     """Find what an agent did in a session: the one named, else the last of an agent; `NotFound` if nothing.
 
     Only ``since`` a checkpoint, if one is given.
     """
-    authors = Authors(context)
-    under_way = turns_under_way(context)
-    chosen = None if session is None else session_of(context, session).id
-    found: list[Link] = []
-    first: CheckpointFacts | None = None
-    newest: CheckpointFacts | None = None
-    for link in links(context):
-        newest = newest or link.after
-        if since is not None and link.after.sequence <= since.sequence:
-            break
-        checkpoint = context.catalogue.get(link.after.id)
-        if link.before is None or checkpoint is None:
-            break
-        said = authors.of(checkpoint, link.before)
-        own = said.actor.type in WORKERS
-        if chosen is None and (own or said.why == "cut-short"):
-            later = [one.session for one in under_way if one.after >= checkpoint.sequence]
-            chosen = later[-1] if later else said.session
-        if chosen is None:
-            continue
-        if own and said.session == chosen:
-            first = link.before
-            found.append(link)
-        elif said.why is not None and (
-            said.session == chosen or authors.is_beside(chosen, checkpoint, link.before)
-        ):
-            found.append(link)
-    if chosen is None and under_way:
-        chosen = under_way[-1].session
-    turn, doubt = _turn_of(context, chosen, under_way=under_way)
-    base = None if newest is None else context.catalogue.get(newest.id)
-    if base is None or chosen is None or not (found or turn is not None):
-        raise _no_work(chosen)
-    target = base if first is None else context.catalogue.get(first.id)
-    return AgentWork(
-        session=chosen,
-        base=base,
-        target=base if target is None else target,
-        links=tuple(found),
-        turn=turn,
-        doubt=doubt,
-        favour=favour,
+    history = _History(context, since=since)
+    chosen = history.last_session() if session is None else session_of(context, session).id
+    found = history.work_in({chosen}, favour=favour)
+    if found is None:
+        raise _no_work("" if chosen is None else f" in session {chosen}")
+    return found
+
+
+def work_in_turns(context: Context, extent: RewindExtent, *, favour: Favour | None) -> AgentWork:
+    """Find what agents did in the turns, or the runs, that a rewind takes back; `NotFound` if nothing.
+
+    What was done meanwhile in other sessions is none of it.
+    """
+    sessions = _sessions_of(extent)
+    if not sessions:
+        raise _no_work(": nothing here says when one was at work")
+    found = _History(context, since=extent.target).work_in(sessions, favour=favour)
+    if found is None:
+        raise _no_work(f" since {extent.target.short_id}")
+    return found
+
+
+def _sessions_of(extent: RewindExtent) -> set[str | None]:
+    kept = {one.session for one in (*extent.turns, *extent.runs)}
+    return kept | {one.session for one in extent.under_way}
+
+
+def changed_beside(snapshot: WorkspaceSnapshot, extent: RewindExtent) -> tuple[ChangedBeside, ...]:
+    """Return what a rewind takes back that came in none of its turns or runs, newest first.
+
+    What is now as it was there is left out.
+    """
+    history = _History(snapshot.context, since=extent.target)
+    then = Files(tree_of(extent.target), snapshot.context.engine)
+    differs = {one.path for one in compare(then, snapshot.files, gaps=snapshot.scan.result.gaps)}
+    saves = {one.id for one in extent.saves}
+    return tuple(
+        one
+        for one in history.beside(snapshot, sessions=_sessions_of(extent))
+        if one.path in differs and _is_beside(one, saves)
     )
 
 
-def _no_work(session: str | None) -> NotFound:
+def _is_beside(one: ChangedBeside, saves: Collection[str]) -> bool:
+    """Tell whether a change may be somebody else's, not but an agent's of which that is not proven."""
+    at = one.checkpoint
+    return one.why in _ANYBODYS or (at is not None and (at.id in saves or at.kind == "manual"))
+
+
+def _no_work(where: str) -> NotFound:
     return NotFound(
-        "no checkpoint tells of changes by an agent" + ("" if session is None else f" in session {session}"),
+        f"no checkpoint tells of changes by an agent{where}",
         hint="see whose changes are: lastgood blame .\nsessions: lastgood session list",
     )
 
 
-def _turn_of(
-    context: Context, session: str | None, *, under_way: Sequence[Effect]
-) -> tuple[Effect | None, Doubt | None]:
-    """Return a session's turn that nobody saw end, and why it is not known who changed what since."""
-    if session is None:
-        return None, None
-    for one in under_way:
-        if one.session == session:
-            return one, "beside" if is_beside_turns(context, session=session) else None
-    broken = [one for one in broken_turns(context) if one.session == session]
-    return (broken[-1], "host-died") if broken else (None, None)
+class _History:
+    """The history of a workspace with whose each link is, newest first, read once; since a checkpoint."""
+
+    def __init__(self, context: Context, *, since: Checkpoint | None) -> None:
+        self._context = context
+        self._authors = Authors(context)
+        self._at: CheckpointFacts | None = None
+        self._found: list[tuple[Link, Authorship]] = []
+        for link in links(context):
+            self._at = self._at or link.after
+            checkpoint = context.catalogue.get(link.after.id)
+            over = since is not None and link.after.sequence <= since.sequence
+            if over or link.before is None or checkpoint is None:
+                break
+            self._found.append((link, self._authors.of(checkpoint, link.before)))
+        # Read last: one that ended meanwhile is under way no more, whatever its checkpoint says.
+        self._unended = unended(context)
+
+    def last_session(self) -> str | None:
+        """Return the session in which an agent was at work last."""
+        under_way = [one for one, lives in self._unended if lives and one.task is None]
+        for _link, by in self._found:
+            if by.actor.type in WORKERS or by.why == "cut-short":
+                later = [one.session for one in under_way if one.after >= by.checkpoint.sequence]
+                session = later[-1] if later else by.session
+                if session is not None:
+                    return session
+        return under_way[-1].session if under_way else None
+
+    def work_in(self, sessions: Collection[str | None], *, favour: Favour | None) -> AgentWork | None:
+        """Return what agents did in some sessions; None if nothing tells of it."""
+        first: CheckpointFacts | None = None
+        chosen: list[Link] = []
+        for link, by in self._found:
+            assert link.before is not None
+            if by.actor.type in WORKERS and by.session in sessions:
+                first = link.before
+                chosen.append(link)
+            elif by.why is not None and self._concerns(sessions, by, link.before):
+                chosen.append(link)
+        turn, doubt = self._turn_of(sessions)
+        get = self._context.catalogue.get
+        base = None if self._at is None else get(self._at.id)
+        if self._at is None or base is None or not (chosen or turn is not None):
+            return None
+        return AgentWork(
+            authors=self._authors,
+            at=self._at,
+            base=base,
+            target=base if first is None else get(first.id) or base,
+            links=tuple(chosen),
+            turn=turn,
+            doubt=doubt,
+            favour=favour,
+        )
+
+    def beside(
+        self, snapshot: WorkspaceSnapshot, *, sessions: Collection[str | None]
+    ) -> Iterator[ChangedBeside]:
+        """Yield what was changed, but by agents in some sessions, newest first."""
+        if self._at is not None:
+            turn, doubt = self._turn_of(sessions)
+            now = _since(snapshot, self._at)
+            told: Iterable[tuple[Change, Doubt | None]] = ((one, doubt) for one in now)
+            if turn is not None and doubt is None:
+                told = self._authors.not_saved(self._at, now, turn=turn)
+            for change, why in told:
+                if turn is None or why is not None:
+                    yield ChangedBeside(path=change.path, checkpoint=None, actor=UNKNOWN, why=why)
+        for link, _by in self._found:
+            for one in _changes(self._authors, link):
+                if one.by.actor.type in WORKERS and one.by.session in sessions:
+                    continue
+                yield ChangedBeside(
+                    path=one.change.path, checkpoint=one.by.checkpoint, actor=one.by.actor, why=one.by.why
+                )
+
+    def _concerns(self, sessions: Collection[str | None], by: Authorship, before: CheckpointFacts) -> bool:
+        """Tell whether what nobody knows the author of may have been done in some sessions."""
+        named = [one for one in sessions if one is not None]
+        return by.session in sessions or any(
+            self._authors.is_beside(one, by.checkpoint, before) for one in named
+        )
+
+    def _turn_of(self, sessions: Collection[str | None]) -> tuple[Effect | None, Doubt | None]:
+        """Return a turn that nobody saw end, and why it is not known who changed what since."""
+        own = [(one, lives) for one, lives in self._unended if one.session in sessions]
+        turns = [one for one, lives in own if lives and one.task is None]
+        if turns:
+            beside = any(lives and one.session != turns[0].session for one, lives in self._unended)
+            return turns[0], "beside" if beside else None
+        broken = [one for one, lives in own if not lives]
+        return (broken[-1], "host-died") if broken else (None, None)
 
 
 def agent_steps(
@@ -137,15 +227,12 @@ def agent_steps(
     paths: tuple[bytes, ...],
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return the steps that take an agent's changes back and no others, and what of it has to be stored."""
-    context = snapshot.context
-    authors = Authors(context)
+    context, authors = snapshot.context, work.authors
     changed: dict[bytes, list[tuple[Entry | None, Entry | None]]] = {}
     doubtful: dict[bytes, Doubt] = {}
     open_paths: set[bytes] = set()
     if work.turn is not None:
-        base = next(iter(links(context))).after
-        since = compare(files_of(context, base), snapshot.files, gaps=snapshot.scan.result.gaps)
-        for change, why in authors.not_saved(base, since, turn=work.turn):
+        for change, why in authors.not_saved(work.at, _since(snapshot, work.at), turn=work.turn):
             if work.doubt is None and why is None:
                 open_paths.add(change.path)
                 _note(changed, change, paths=paths)
@@ -178,6 +265,11 @@ def agent_steps(
         if path not in told and (not paths or any(within(path, limit) for limit in paths))
     ]
     return in_order((*steps, *_emptied(snapshot, steps, target), *kept)), merged
+
+
+def _since(snapshot: WorkspaceSnapshot, place: CheckpointFacts) -> Iterator[Change]:
+    """Return what changed since a checkpoint."""
+    return compare(files_of(snapshot.context, place), snapshot.files, gaps=snapshot.scan.result.gaps)
 
 
 def _changes(authors: Authors, link: Link) -> list[Authored]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lastgood.model.calls import Consent
     from lastgood.model.checkpoint import Checkpoint, Ref
     from lastgood.model.operation import RestorePlan
-    from lastgood.model.report import RestoreReport, RewindExtent, UndoReport
+    from lastgood.model.report import ChangedBeside, RestoreReport, RewindExtent, UndoReport
     from lastgood.model.run import RecoverReport
     from lastgood.model.session import Effect
     from lastgood.restore.merge import Merge
@@ -40,7 +40,7 @@ FAVOURS: tuple[Favour, ...] = ("ours", "theirs", "markers")
 
 
 class Extent(Value):
-    """How far a restore goes: the arguments of a verb as they were given."""
+    """How far a restore goes: the arguments of a verb as they were given, and what a rewind counted."""
 
     only: Sequence[Scope] | None = None
     git: bool = False
@@ -49,6 +49,7 @@ class Extent(Value):
     conflict: Favour | None = None
     only_agent: bool = False
     session: str | None = None
+    rewound: RewindExtent | None = None
 
 
 def scopes_of(extent: Extent, *, paths: bool) -> tuple[Scope, ...]:
@@ -121,8 +122,6 @@ class Restores(OpenWorkspace):
         session: str | None = None,
     ) -> RestorePlan:
         """Return what `restore` would do, path by path; nothing is touched."""
-        from lastgood.restore.restore import plan_restore
-
         extent = Extent(
             only=only,
             git=git,
@@ -132,13 +131,7 @@ class Restores(OpenWorkspace):
             only_agent=only_agent,
             session=session,
         )
-        request = self._request(ref, paths, extent=extent, discard=discard, force=force)
-        if not is_gone(self._context.root):
-            return plan_restore(self._context, self._view, request)
-        from lastgood.workspace.scratch import empty_in_place
-
-        with empty_in_place(self._context) as context:
-            return plan_restore(context, self._view, request)
+        return self._plan(ref, paths, extent=extent, discard=discard, force=force)
 
     def preview(self, plan: RestorePlan) -> RestoreReport:
         """Return what is to be known of a plan before it is carried out, as a report of a dry run."""
@@ -182,8 +175,6 @@ class Restores(OpenWorkspace):
         another session is at work. ``only_agent`` takes back what an agent changed in a ``session`` (by
         default the last one), since the checkpoint if one is given, and keeps what everybody else did.
         """
-        from lastgood.restore.restore import restore
-
         extent = Extent(
             only=only,
             git=git,
@@ -197,12 +188,7 @@ class Restores(OpenWorkspace):
             if ref is None:
                 raise _no_ref()
             return self._aside(self._view.resolve(ref), to, limited=bool(paths), extent=extent)
-
-        def work() -> RestoreReport:
-            request = self._request(ref, paths, extent=extent, discard=discard, force=force)
-            return restore(self._context, self._view, request)
-
-        return self._guarded("restored", work)
+        return self._restore(ref, paths, extent=extent, discard=discard, force=force)
 
     def rewind_target(self, turns: int = 1) -> Checkpoint:
         """Return the checkpoint that `rewind` goes back to.
@@ -213,22 +199,52 @@ class Restores(OpenWorkspace):
         return self.preview_rewind(turns).target
 
     def preview_rewind(self, turns: int = 1) -> RewindExtent:
-        """Return how far back `rewind` goes: to which checkpoint, past which runs, and what else goes."""
+        """Return how far back `rewind` goes: to which checkpoint, past which turns, and what else goes."""
         from lastgood.rewind import extent
 
         check_count(turns, least=1, what="how many turns to rewind")
-        line = self._view.history()
-        if not line:
-            raise self._view.nothing_left()
-        history = self._rewinding(line)
+        history = self._rewinding()
         found = extent(history, steps=turns)
         if found is None:
             raise _too_far(history, turns)
-        return found.replace(target=self._view.resolve(found.target.id))  # whole: a history is read in brief
+        return self._whole(found)
 
-    def _rewinding(self, line: Sequence[Checkpoint]) -> History:
+    def preview_rewinds(self, limit: int = 20) -> tuple[RewindExtent, ...]:
+        """Return how far back `rewind` goes with 1, with 2, and so on, at most ``limit``, from one look."""
+        from itertools import islice
+
+        from lastgood.rewind import extents
+
+        check_count(limit, least=1, what="how many rewinds to look at")
+        return tuple(self._whole(one) for one in islice(extents(self._rewinding()), limit))
+
+    def changed_beside(self, extent: RewindExtent) -> tuple[ChangedBeside, ...]:
+        """Return what a rewind takes back that came in none of its turns or runs, newest first.
+
+        That is what one changed oneself, what other sessions did, and what nobody knows the author of; with
+        ``only_agent`` a rewind leaves it there.
+        """
+        from lastgood.model.report import RewindExtent
+        from lastgood.restore.only_agent import changed_beside
+        from lastgood.snapshot import WorkspaceSnapshot
+        from lastgood.transaction import ReadTransaction
+
+        expect(extent, RewindExtent, what="how far back it goes")
+        if is_gone(self._context.root):
+            return ()
+        with ReadTransaction(self._context) as reading, WorkspaceSnapshot(reading) as snapshot:
+            return changed_beside(snapshot, extent)
+
+    def _whole(self, extent: RewindExtent) -> RewindExtent:
+        """Return an extent with its target as it is: a history is read in brief."""
+        return extent.replace(target=self._view.resolve(extent.target.id))
+
+    def _rewinding(self) -> History:
         from lastgood.rewind import History, has_returned, led_to
 
+        line = self._view.history()
+        if not line:
+            raise self._view.nothing_left()
         operations, work = self.operations(), self._context.work
         begun = {one.id: one.session for one in line if one.kind == "session-start" and one.session}
         starts = {id: session for id, session in begun.items() if work.run(session) is not None}
@@ -238,12 +254,17 @@ class Restores(OpenWorkspace):
             found = work.session(session)
             return found is None or found.state == "ended"
 
+        def of_host(turn: Effect) -> bool:
+            found = None if turn.session is None or turn.task is not None else work.session(turn.session)
+            return found is not None and not found.exclusive
+
         return History(
             line=line,
             untouched=lambda: self._is_untouched(line[0]),
             returned=has_returned(operations, line[0].id),
             starts=starts,
             taken_back={id for id, session in starts.items() if id in back and ended(session)},
+            unended=[one for one in work.effects(self._context.key, state="running") if of_host(one)],
         )
 
     def _is_untouched(self, place: Checkpoint) -> bool:
@@ -253,7 +274,7 @@ class Restores(OpenWorkspace):
         except Damaged:  # it cannot be gone back to
             return True
 
-    def plan_rewind(
+    def plan_rewind(  # noqa: PLR0913 - as `restore`
         self,
         turns: int = 1,
         *,
@@ -265,21 +286,21 @@ class Restores(OpenWorkspace):
         conflict: Favour | None = None,
         discard: bool = False,
         force: bool = False,
+        only_agent: bool = False,
     ) -> RestorePlan:
         """Return what `rewind` would do; the options are those of `plan_restore`."""
-        return self.plan_restore(
-            self.rewind_target(turns),
-            paths=paths,
+        extent = Extent(
             only=only,
             git=git,
             merge=merge,
             base=base,
             conflict=conflict,
-            discard=discard,
-            force=force,
+            only_agent=only_agent,
+            rewound=self.preview_rewind(turns),
         )
+        return self._plan(None, paths, extent=extent, discard=discard, force=force)
 
-    def rewind(
+    def rewind(  # noqa: PLR0913 - as `restore`
         self,
         turns: int = 1,
         *,
@@ -291,22 +312,23 @@ class Restores(OpenWorkspace):
         conflict: Favour | None = None,
         discard: bool = False,
         force: bool = False,
+        only_agent: bool = False,
     ) -> RestoreReport:
         """Go back to before the Nth last turn; without turns before the Nth last run, else N states back.
 
-        The options are those of `restore`.
+        The options are those of `restore`. ``only_agent`` takes back what agents changed in these turns, or
+        runs, and keeps what everybody else did.
         """
-        return self.restore(
-            self.rewind_target(turns),
-            paths=paths,
+        extent = Extent(
             only=only,
             git=git,
             merge=merge,
             base=base,
             conflict=conflict,
-            discard=discard,
-            force=force,
+            only_agent=only_agent,
+            rewound=self.preview_rewind(turns),
         )
+        return self._restore(None, paths, extent=extent, discard=discard, force=force)
 
     def undo(self, *, force: bool = False, merge: bool = False, of: str | None = None) -> UndoReport:
         """Take back the last restore or delete; `Conflict` if its paths changed since.
@@ -340,6 +362,30 @@ class Restores(OpenWorkspace):
             self._tell("saved", SaveReport(checkpoint=guard, created=True))
         return report
 
+    def _plan(
+        self, ref: Ref | None, paths: Sequence[PathLike], *, extent: Extent, discard: bool, force: bool
+    ) -> RestorePlan:
+        from lastgood.restore.restore import plan_restore
+
+        request = self._request(ref, paths, extent=extent, discard=discard, force=force)
+        if not is_gone(self._context.root):
+            return plan_restore(self._context, self._view, request)
+        from lastgood.workspace.scratch import empty_in_place
+
+        with empty_in_place(self._context) as context:
+            return plan_restore(context, self._view, request)
+
+    def _restore(
+        self, ref: Ref | None, paths: Sequence[PathLike], *, extent: Extent, discard: bool, force: bool
+    ) -> RestoreReport:
+        from lastgood.restore.restore import restore
+
+        def work() -> RestoreReport:
+            request = self._request(ref, paths, extent=extent, discard=discard, force=force)
+            return restore(self._context, self._view, request)
+
+        return self._guarded("restored", work)
+
     def _request(
         self, ref: Ref | None, paths: Sequence[PathLike], *, extent: Extent, discard: bool, force: bool
     ) -> RestoreRequest:
@@ -354,6 +400,8 @@ class Restores(OpenWorkspace):
             )
         if extent.session is not None:
             raise Usage("a session is named for what its agent did", hint="add --only-agent")
+        if extent.rewound is not None:
+            ref = extent.rewound.target
         if ref is None:
             raise _no_ref()
         scopes = scopes_of(extent, paths=bool(chosen))
@@ -368,7 +416,7 @@ class Restores(OpenWorkspace):
 
     def _agent_work(self, ref: Ref | None, extent: Extent) -> AgentWork:
         """Return what an agent did; `Usage` for what has no say in how that is taken back."""
-        from lastgood.restore.only_agent import agent_work
+        from lastgood.restore.only_agent import work_in_session, work_in_turns
 
         plain = extent.only in {None, ("files",)} and not (extent.git or extent.merge)
         if not plain or extent.base is not None:
@@ -379,8 +427,10 @@ class Restores(OpenWorkspace):
         if extent.conflict not in {None, *FAVOURS}:
             raise _no_favour(extent.conflict)
         expect(extent.session, str, type(None), what="the session")
+        if extent.rewound is not None:
+            return work_in_turns(self._context, extent.rewound, favour=extent.conflict)
         since = None if ref is None else self._view.resolve(ref)
-        return agent_work(self._context, session=extent.session, since=since, favour=extent.conflict)
+        return work_in_session(self._context, session=extent.session, since=since, favour=extent.conflict)
 
     def _aside(self, target: Checkpoint, to: PathLike, *, limited: bool, extent: Extent) -> RestoreReport:
         from lastgood.restore.restore import restore_aside

@@ -11,7 +11,7 @@ from lastgood.cli.grammar import Call
 from lastgood.cli.opening import open_group
 from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, verb_of
 from lastgood.cli.wording import ago, count, title
-from lastgood.errors import LastgoodError, NotFound
+from lastgood.errors import LastgoodError
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.workplan.plan import COMMAND_TASK
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from lastgood.cli.grammar import Argument, Option, Verb
     from lastgood.cli.opening import Console
-    from lastgood.model.checkpoint import Checkpoint
     from lastgood.workspace import Workspace
 
     # What may be typed, and what is said of it.
@@ -227,19 +226,13 @@ def _unfinished(typed: _Typed) -> Iterator[Candidate]:
 
 def _steps_back(typed: _Typed) -> Iterator[Candidate]:
     """Yield how many turns or runs back one can go, with the last that each takes back."""
-
-    def back(workspace: Workspace) -> Iterator[Checkpoint]:
-        for number in range(1, _STEPS + 1):
-            try:
-                found = workspace.preview_rewind(number)
-            except NotFound:
-                return
-            yield (found.turns or found.runs or found.saves or (found.target,))[-1]
-
     now = _now()
-    for number, one in enumerate(_looked(typed, back), 1):
-        says = f"to before {title(one).removeprefix('before: ')}, {ago(one.manifest.created_at, now=now)}"
-        yield str(number), says
+    for extent in _looked(typed, lambda workspace: workspace.preview_rewinds(_STEPS)):
+        last = (extent.turns or extent.runs or extent.saves or (extent.target,))[-1]
+        said, at = title(last).removeprefix("before: "), last.manifest.created_at
+        if extent.under_way and not extent.turns:
+            said, at = extent.under_way[-1].name, extent.under_way[-1].started_at
+        yield str(extent.steps), f"to before {said}, {ago(at, now=now)}"
 
 
 def _folders(typed: _Typed) -> Iterator[Candidate]:

@@ -11,12 +11,16 @@ from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.plans import part_lines, remarks, report_counts, told_parts
 from lastgood.cli.references import are_alike, as_meant, looked_up, refuse_paths_alone, with_time
 from lastgood.cli.restoring import agreed, check_options, plan_of, restore, telling_what_is_left
+<<<<<<< HEAD
 from lastgood.cli.searching import few_paths
 from lastgood.cli.typed_paths import as_typed, current
+=======
+from lastgood.cli.typed_paths import as_typed, current, paths_of
+>>>>>>> be32c6e9 (Take back an agent's last turns and keep the rest, name what a rewind takes along)
 from lastgood.cli.wording import ago, called, count, moment, shortened, table, title
 from lastgood.errors import LastgoodError, NotFound, Usage
 from lastgood.ids import short
-from lastgood.paths import to_text
+from lastgood.paths import printable, to_bytes, to_text, within
 from lastgood.restore.plan import inverse
 from lastgood.workspace.restore import Restores
 
@@ -38,6 +42,8 @@ _OFFERED = 15
 _STEPS = 20
 # So many of what was made since a restore are named before it is taken back.
 _SHOWN = 5
+# So many of the paths that go beside it are named, of each checkpoint.
+_PATHS = 100
 # An undo that deletes more files than that is asked about, and one that deletes more than half of them.
 _MUCH = 20
 _INDENT = 5
@@ -187,83 +193,107 @@ def rewind_verb(call: Call, console: Console) -> int:
     picks = text is None and console.can_ask and not any(call.has(option) for option in _SETTLED)
     with open_group(call, Restores, purpose="find") as workspace:
         console.left = "nothing was changed"
-        at = workspace.stands_at()
-        extent: RewindExtent | None = None
-        try:
-            extent = workspace.preview_rewind(steps)
-        except NotFound:
-            if not picks or at is None:
-                raise
+        extent = None if picks else workspace.preview_rewind(steps)
         target = None if extent is None else extent.target
         if picks:  # where nothing before differs, there is still what to pick from
+<<<<<<< HEAD
             picked = _picked(call, console, workspace, at=at if target is None else target.id)
             target = None if picked is None else picked.checkpoint
             extent = None if target is None else _extent_to(target, workspace)
         above = [] if extent is None else _extent_lines(extent, call, workspace=workspace)
+=======
+            extents = workspace.preview_rewinds(_STEPS)
+            at = extents[0].target.id if extents else workspace.stands_at()
+            target = _picked(call, console, workspace, at=at)
+            extent = next((one for one in extents if target is not None and one.target.id == target.id), None)
+        if target is None or extent is None:
+            if target is not None and call.has("only-agent"):
+                raise _no_start(target, call)
+            return restore(target, call, console, workspace=workspace)
+        call = call.replace(arguments=(str(extent.steps),))
+        above = _extent_lines(extent, call, workspace=workspace)
+>>>>>>> be32c6e9 (Take back an agent's last turns and keep the rest, name what a rewind takes along)
         for line in above:
             console.note(line)
-        return restore(target, call, console, workspace=workspace, above=above)
+        return restore(target, call, console, workspace=workspace, above=above, turns=extent.steps)
 
 
-def _extent_to(target: Checkpoint, workspace: Restores) -> RewindExtent | None:
-    """Return the rewind that leads to a checkpoint, None if none of the first few does."""
-    for steps in range(1, _STEPS + 1):
-        try:
-            extent = workspace.preview_rewind(steps)
-        except NotFound:
-            return None
-        if extent.target.id == target.id:
-            return extent
-    return None
+def _no_start(target: Checkpoint, call: Call) -> Usage:
+    since = call.command(f"restore {target.short_id} --only-agent")
+    return Usage(
+        f"none of the last turns or runs began at {called(target)}",
+        hint=f"what the last session's agent changed since is taken back by: {since}",
+    )
 
 
 def _extent_lines(extent: RewindExtent, call: Call, *, workspace: Restores) -> list[str]:
-    """Return which turns or runs a rewind takes back, and what else goes of what was saved (rule T15)."""
+    """Return which turns or runs a rewind takes back, and what else goes (rule T15)."""
     now, back = time.time_ns(), extent.turns or extent.runs
-    noun = "turn" if extent.turns else "run"
-    saves = _going_saves(extent, call, workspace=workspace)
-
-    def aged(says: str, one: Checkpoint) -> str:
-        return f"  {says}, {ago(one.manifest.created_at, now=now)}"
-
+    said = [
+        f"{shortened(one.name, _SAID)} (not ended), {ago(one.started_at, now=now)}"
+        for one in extent.under_way
+    ]
+    said += [f"{_did(one)}, {ago(one.manifest.created_at, now=now)}" for one in back]
     lines = []
-    if back:
-        lines = [f"Back to before the last {noun if len(back) == 1 else count(len(back), noun)}:"]
-        lines += _few([aged(_did(one), one) for one in back])
-    if saves:
-        lines.append(
-            "Saved beside that, and goes too:" if back else f"Back by {count(len(saves), 'saved state')}:"
-        )
-        lines += _few([aged(_found_by(one, extent), one) for one in saves])
-    if back and saves:
-        lines += _keeping_lines(extent, saves, call, workspace=workspace)
+    if said:
+        noun = "run" if extent.runs else "turn"
+        lines = [f"Back to before the last {noun if len(said) == 1 else count(len(said), noun)}:"]
+        lines += _few([f"  {one}" for one in said])
+        while_it = "while it ran" if extent.runs else "within it"
+        if len(said) > 1:
+            while_it = "while they ran" if extent.runs else "within them"
+        lines.append(f"Edits by hand {while_it} are not told from the agent's, and go too.")
+    if call.has("only-agent"):
+        return lines
+    beside = _beside_lines(extent, call, workspace=workspace, now=now)
+    if beside:
+        states = f"Back by {count(extent.steps, 'saved state')}:"
+        lines += ["Changed beside that, and goes too:" if said else states, *beside]
+    if said and beside:
+        lines += _keeping_lines(extent, call, workspace=workspace)
     return lines
 
 
-def _going_saves(extent: RewindExtent, call: Call, *, workspace: Restores) -> Sequence[Checkpoint]:
-    """Return what was saved beside, without what a merge keeps: that came after its base."""
-    if not call.has("merge"):
-        return extent.saves
-    base = workspace.get(call.text("base") or "@")
-    return [one for one in extent.saves if one.sequence <= base.sequence]
+def _beside_lines(extent: RewindExtent, call: Call, *, workspace: Restores, now: int) -> list[str]:
+    """Return what was changed beside the turns or runs and goes too, by checkpoint; a merge keeps some."""
+    limits = [to_bytes(one) for one in paths_of(call, workspace)]
+    base = workspace.get(call.text("base") or "@") if call.has("merge") else None
+    unsaved: list[str] = []
+    saved: dict[str, tuple[Checkpoint, list[str]]] = {}
+    for one in workspace.changed_beside(extent):
+        if limits and not any(within(one.path, limit) for limit in limits):
+            continue
+        shown = printable(as_typed(to_text(one.path), call, workspace))
+        if one.checkpoint is not None:
+            saved.setdefault(one.checkpoint.id, (one.checkpoint, []))[1].append(shown)
+        elif base is None:
+            unsaved.append(shown)
+    lines = [f"  not saved yet: {_named_paths(unsaved)}"] if unsaved else []
+    for save, paths in saved.values():
+        if base is None or save.sequence <= base.sequence:
+            made = ago(save.manifest.created_at, now=now)
+            lines.append(f"  {_found_by(save, extent)}, {made}: {_named_paths(paths)}")
+    return lines
 
 
-def _keeping_lines(
-    extent: RewindExtent, saves: Sequence[Checkpoint], call: Call, *, workspace: Restores
-) -> list[str]:
-    """Return how to keep what one saved oneself: by a merge what came last, else by whose changes are.
+def _named_paths(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _PATHS:,} more" if len(paths) > _PATHS else ""
+    return ", ".join(paths[:_PATHS]) + more
 
-    Where that is not known, as of a run's, its paths are named, to be had back afterwards.
+
+def _keeping_lines(extent: RewindExtent, call: Call, *, workspace: Restores) -> list[str]:
+    """Return how to keep what was changed beside: by whose the changes are.
+
+    Where that is not known, as of a run that was killed, its paths are named, to be had back afterwards.
     """
-    newest = (extent.turns or extent.runs)[0]
-    base = None if saves[-1].sequence <= newest.sequence else workspace.previous(saves[-1].id)
-    if base is not None:
-        words = f"rewind {len(extent.turns or extent.runs)} --merge --base {base.short_id}"
-        return [f"  to keep it: {call.command(words)}"]
-    if extent.turns and all(one.manifest.actor.type == "person" for one in saves):
-        words = f"restore {extent.target.short_id} --only-agent"
-        return [f"  to keep it, and take back what the agent changed alone: {call.command(words)}"]
-    paths = _own_paths(extent, saves, workspace=workspace)
+    try:
+        known = workspace.plan_rewind(extent.steps, only_agent=True, force=True)
+    except NotFound:
+        known = None
+    if known is not None and not known.empty:
+        return [f"  to keep it: {call.command(f'rewind {extent.steps} --only-agent')}"]
+    saves = extent.saves
+    paths = _own_paths(extent, saves, workspace=workspace) if saves else []
     if not paths:
         return []
     typed = " ".join(quoted(as_typed(to_text(one), call, workspace)) for one in paths[:_SHOWN])
