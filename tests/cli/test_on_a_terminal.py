@@ -458,8 +458,8 @@ def test_a_time_of_several_words_needs_no_quotes_on_a_terminal(lastgood: Command
         assert "the oldest is ckpt_" in shown
     (lastgood.project / "a.txt").touch()
     lastgood("save")
-    for words in (("10", "minutes", "ago", "a.txt"), ("a.txt", "10", "minutes", "ago"), ("a.txt", "10m")):
-        assert "10 min old" in lastgood.terminal("restore", *words, expect=10).out
+    for typed in ("10 minutes ago a.txt", "a.txt 10 minutes ago", "a.txt 10m"):
+        assert "10 min old" in lastgood.terminal("restore", *typed.split(), expect=10).out
     said = lastgood("restore", "a.txt", "10", "minutes", "ago", "--yes", expect=2).err
     assert "write: lastgood restore '10 minutes ago' a.txt" in said
     said = lastgood("restore", "10", "minutes", "ago", "--yes", expect=2).err

@@ -493,6 +493,12 @@ def test_head_is_named_when_it_has_moved(
     said = command("restore", target, "--git", "--yes")
     assert "HEAD and index: put back" in said.err
     assert "main is not where it was" in said.err
+    assert "to be on it as it is now: git switch main" in said.err
+    repository("branch", "-q", "-D", "main")
+    repository("commit", "-q", "--allow-empty", "-m", "away")
+    gone = command("restore", target, "--git", "--yes").err
+    assert "to make it again here: git switch -c main" in gone
+    repository("switch", "-q", "-c", "main")
 
 
 def test_a_branch_that_was_switched_is_named(command: Command, repository: Callable[..., str]) -> None:

@@ -325,7 +325,19 @@ def part_lines(part: PartOutcome, then: Progress | None = None) -> list[str]:
     remark = part.reason or details.get("note")
     if remark is not None:
         lines.append(f"  {printable(str(remark))}")
-    return lines
+    left = details.get("left_branch")
+    return lines + (_branch_lines(left) if isinstance(left, dict) else [])
+
+
+def _branch_lines(left: Mapping[str, object]) -> list[str]:
+    """Return how to be on a branch again after HEAD was detached."""
+    name = quoted(str(left["name"]))
+    if left["gone"]:
+        return [f"  to make it again here: git switch -c {name}"]
+    return [
+        f"  to be on it as it is now: git switch {name}",
+        "  to go on from here: git switch -c NEW_BRANCH",
+    ]
 
 
 def _part_words(part: PartOutcome, then: Progress | None) -> str:

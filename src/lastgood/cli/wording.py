@@ -279,6 +279,7 @@ def _typed() -> tuple[str, ...]:
         program(),
         NAME,
         "export",
+        "git switch",
         "mv",
         "mkdir -p",
         "chmod go-w",

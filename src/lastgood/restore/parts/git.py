@@ -73,7 +73,8 @@ def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
         return PartOutcome(scope="git", result="kept", reason=error.message)
     except LastgoodError as error:
         return PartOutcome(scope="git", result="failed", reason=error.message)
-    remarks = _remarks(part, done.head, wanted=wanted, conflicts=len(done.conflicts))
+    left = _left_branch(context, part, done.head, wanted=wanted)
+    remarks = _remarks(part, left, conflicts=len(done.conflicts))
     return PartOutcome(
         scope="git",
         result="restored",
@@ -83,15 +84,26 @@ def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
             "kept": done.kept,
             "conflicts": [to_text(path) for path in done.conflicts],
             "conflicts_replaced": part.before.get("conflicts", []),
+            **({} if left is None else {"left_branch": left}),
         },
     )
 
 
-def _remarks(part: Part, head: str, *, wanted: GitPosition, conflicts: int) -> list[str]:
+def _left_branch(context: Context, part: Part, head: str, *, wanted: GitPosition) -> dict[str, object] | None:
+    """Return the branch on which HEAD could not be put back, and whether it is gone; None if it was."""
+    name = _named(part.after)
+    if wanted.commit is None or head != wanted.commit or name is None:
+        return None
+    unborn = wanted.replace(branch=_HEADS + name, commit=None)
+    return {"name": name, "gone": context.project.attachable(context.root, unborn)}
+
+
+def _remarks(part: Part, left: Mapping[str, object] | None, *, conflicts: int) -> list[str]:
     """Return what a person would want to know of a HEAD and index that are back."""
     remarks = []
-    if wanted.commit is not None and head == wanted.commit and _named(part.after) is not None:
-        remarks.append(f"HEAD is detached: {_named(part.after)} is not where it was, and was not moved")
+    if left is not None:
+        why = "is gone, and was not made" if left["gone"] else "is not where it was, and was not moved"
+        remarks.append(f"HEAD is detached: {left['name']} {why}")
     begun = part.after.get("operation")
     if begun is not None:
         remarks.append(f"the {begun} that was under way then is not begun again")
