@@ -11,12 +11,8 @@ from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.plans import part_lines, remarks, report_counts, told_parts
 from lastgood.cli.references import are_alike, as_meant, looked_up, refuse_paths_alone, with_time
 from lastgood.cli.restoring import agreed, check_options, plan_of, restore, telling_what_is_left
-<<<<<<< HEAD
 from lastgood.cli.searching import few_paths
-from lastgood.cli.typed_paths import as_typed, current
-=======
 from lastgood.cli.typed_paths import as_typed, current, paths_of
->>>>>>> be32c6e9 (Take back an agent's last turns and keep the rest, name what a rewind takes along)
 from lastgood.cli.wording import ago, called, count, moment, shortened, table, title
 from lastgood.errors import LastgoodError, NotFound, Usage
 from lastgood.ids import short
@@ -196,15 +192,10 @@ def rewind_verb(call: Call, console: Console) -> int:
         extent = None if picks else workspace.preview_rewind(steps)
         target = None if extent is None else extent.target
         if picks:  # where nothing before differs, there is still what to pick from
-<<<<<<< HEAD
-            picked = _picked(call, console, workspace, at=at if target is None else target.id)
-            target = None if picked is None else picked.checkpoint
-            extent = None if target is None else _extent_to(target, workspace)
-        above = [] if extent is None else _extent_lines(extent, call, workspace=workspace)
-=======
             extents = workspace.preview_rewinds(_STEPS)
             at = extents[0].target.id if extents else workspace.stands_at()
-            target = _picked(call, console, workspace, at=at)
+            picked = _picked(call, console, workspace, at=at)
+            target = None if picked is None else picked.checkpoint
             extent = next((one for one in extents if target is not None and one.target.id == target.id), None)
         if target is None or extent is None:
             if target is not None and call.has("only-agent"):
@@ -212,7 +203,6 @@ def rewind_verb(call: Call, console: Console) -> int:
             return restore(target, call, console, workspace=workspace)
         call = call.replace(arguments=(str(extent.steps),))
         above = _extent_lines(extent, call, workspace=workspace)
->>>>>>> be32c6e9 (Take back an agent's last turns and keep the rest, name what a rewind takes along)
         for line in above:
             console.note(line)
         return restore(target, call, console, workspace=workspace, above=above, turns=extent.steps)
