@@ -259,11 +259,13 @@ class Authors:
     ) -> Doubt | None:
         """Return why changes that a checkpoint calls an agent's may be somebody else's."""
         if turn is None or not self._lasted(turn, after):
-            if after.kind in PROGRAMS or self._has_task(before, after):
-                return None  # a program that says for whom it saves is believed
+            if self._has_task(before, after):
+                return None
             session = None if after.session is None else self._context.work.session(after.session)
-            held = session is not None and session.exclusive and session.started_at <= before.created_at
-            return None if held else "outside-turn"
+            if session is None or session.started_at > before.created_at:
+                return "outside-turn"
+            # A program is believed in a session of its own, in which it had to say who was at work.
+            return None if session.exclusive or after.kind in PROGRAMS else "outside-turn"
         if moved is None and not _began_at(turn, before):
             return self._why_elsewhere(turn)
         if after.kind not in {"tool", "turn"} and not self._is_sound(turn):

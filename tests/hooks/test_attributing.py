@@ -348,14 +348,14 @@ def test_what_a_whole_restore_within_a_turn_left_alone_is_not_the_agents(
 def test_who_saves_outside_of_any_session_is_not_the_author_for_that(
     workspace: Workspace, project: Path
 ) -> None:
-    """Nor an agent that is seen by its environment; between turns of a session a person's save is theirs."""
+    """Nor whoever calls it a turn; between turns of a session a person's save is theirs."""
     file = project / "file"
     file.write_text("0\n")
     workspace.save("begin")
     file.write_text("0\n1\n")
     workspace.save("by hand", actor=PERSON)
     file.write_text("0\n1\n2\n")
-    workspace.save("by an agent", actor=AGENT)
+    workspace.save("by an agent", kind="turn", actor=AGENT)
     host = Host(workspace, project)
     file.write_text("0\n1\n2\n3\n")
     host.tells("session-start")

@@ -27,6 +27,11 @@ def keep(workspace: Workspace, actor: Actor, said: str = "") -> str:
     return workspace.save(said, kind=kind, actor=actor, allow_empty=True).checkpoint.id  # type: ignore[arg-type]
 
 
+def in_session(workspace: Workspace) -> Workspace:
+    """Return a workspace as a program sees it that says for whom it saves: in a session of its own."""
+    return workspace.within(workspace.session_start(exclusive=False).session.id)
+
+
 def by_line(report: BlameReport) -> list[str | None]:
     """Return for each line the checkpoint that it came with."""
     found: list[str | None] = []
@@ -54,6 +59,7 @@ def test_each_line_has_whoever_changed_it_last(workspace: Workspace, project: Pa
     file = project / "file"
     file.write_text("one\ntwo\nthree\n")
     first = keep(workspace, UNKNOWN)
+    workspace = in_session(workspace)
     file.write_text("one\nTWO\nthree\n")
     turn = keep(workspace, AGENT, "shout")
     file.write_text("zero\none\nTWO\nthree\n")
@@ -93,6 +99,7 @@ def test_histories_of_any_edits_give_each_line_to_its_author(workspace: Workspac
 def test_a_file_that_was_renamed_is_followed(workspace: Workspace, project: Path) -> None:
     (project / "old").write_text("one\ntwo\n")
     keep(workspace, UNKNOWN)
+    workspace = in_session(workspace)
     (project / "old").write_text("one\nTWO\n")
     turn = keep(workspace, AGENT)
     (project / "old").rename(project / "new")
@@ -189,7 +196,7 @@ def test_where_checkpoints_between_are_gone_nobody_knows(workspace: Workspace, p
     file = project / "file"
     file.write_text("0\n")
     keep(workspace, UNKNOWN)
-    workspace.session_start(exclusive=False)
+    workspace = in_session(workspace)
     file.write_text("0\n1\n")
     person = keep(workspace, PERSON)
     file.write_text("0\n1\n2\n")
@@ -292,6 +299,7 @@ def test_whose_a_file_is_that_was_ignored_before_nobody_knows(workspace: Workspa
     (project / ".gitignore").write_text("hidden\n")
     (project / "hidden").write_text("mine\n")
     keep(workspace, UNKNOWN)
+    workspace = in_session(workspace)
     (project / ".gitignore").write_text("\n")
     (project / "new").write_text("one\n")
     keep(workspace, AGENT)

@@ -140,7 +140,7 @@ class Automatic(_Automatic["Workspace"]):
     """Makes checkpoints of a workspace around the calls of an agent.
 
     ``messages`` returns the conversation so far and ``tokens`` how many were used; every checkpoint then
-    holds them. ``actor`` is who is at work.
+    holds them. ``actor`` is who is at work, which counts within a session.
     """
 
     @overload
