@@ -141,7 +141,8 @@ class Authors:
         self._context = context
         self._turns: Sequence[tuple[Effect, int | None]] | None = None
         self._sessions: Sequence[tuple[Session, int | None]] | None = None
-        self._operations: Sequence[Operation] | None = None
+        self._operations: dict[str, Operation] = {}
+        self._knows_all = False
         self._partial: Sequence[int] | None = None
         self._unseen: dict[str, Unseen] = {}
         self._telling: dict[str, bool] = {}
@@ -259,13 +260,7 @@ class Authors:
     ) -> Doubt | None:
         """Return why changes that a checkpoint calls an agent's may be somebody else's."""
         if turn is None or not self._lasted(turn, after):
-            if self._has_task(before, after):
-                return None
-            session = None if after.session is None else self._context.work.session(after.session)
-            if session is None or session.started_at > before.created_at:
-                return "outside-turn"
-            # A program is believed in a session of its own, in which it had to say who was at work.
-            return None if session.exclusive or after.kind in PROGRAMS else "outside-turn"
+            return None if self._is_believed(after, before) else "outside-turn"
         if moved is None and not _began_at(turn, before):
             return self._why_elsewhere(turn)
         if after.kind not in {"tool", "turn"} and not self._is_sound(turn):
@@ -273,6 +268,15 @@ class Authors:
         if _is_before_call(after) or (after.kind != "tool" and self._tells_calls(turn)):
             return "between-calls"
         return None
+
+    def _is_believed(self, after: Checkpoint, before: CheckpointFacts) -> bool:
+        """Tell whether a program that tells of no turns knows for whom it saved: in a session of its own."""
+        if self._has_task(before, after):
+            return True
+        session = None if after.session is None else self._context.work.session(after.session)
+        if session is None or session.started_at > before.created_at:
+            return False
+        return session.exclusive or after.kind in PROGRAMS
 
     def _why_elsewhere(self, turn: Effect) -> Doubt:
         """Return why a turn began elsewhere than at the checkpoint before its own."""
@@ -343,8 +347,8 @@ class Authors:
     def _restored(self, since: int, until: int | None) -> frozenset[bytes]:
         """Return the paths that restores changed in a time; not what was taken back again at once."""
         marks: dict[bytes, list[str]] = {}
-        for one in reversed(self._every_operation()):
-            if one.at <= since or (until is not None and one.at > until):
+        for one in reversed(self._operations_since(since)):
+            if until is not None and one.at > until:
                 continue
             for path in _effects(one):
                 done = marks.setdefault(path, [])
@@ -360,9 +364,7 @@ class Authors:
         None also where what it left otherwise than there is not known any more.
         """
         since = before.created_at if turn is None else max(before.created_at, turn.started_at)
-        for one in self._every_operation():
-            if one.at <= since:
-                return None
+        for one in self._operations_since(since):
             if one.type == "restore" and one.stands == before.id and (until is None or one.at <= until):
                 known = one.guard is not None and self._context.catalogue.get(one.guard) is not None
                 return one if known else None
@@ -488,11 +490,16 @@ class Authors:
         end = None if after is None else after.sequence
         return any(before.sequence < one and (end is None or one < end) for one in self._partial)
 
-    def _every_operation(self) -> Sequence[Operation]:
-        """Return the operations of the workspace, newest first."""
-        if self._operations is None:
-            self._operations = self._context.catalogue.operations(self._context.key)
-        return self._operations
+    def _operations_since(self, moment: int) -> Sequence[Operation]:
+        """Return the operations of the workspace since a moment, newest first, read a few at a time."""
+        known = self._operations
+        oldest = min((one.at for one in known.values()), default=moment + 1)
+        while not self._knows_all and oldest > moment:
+            more = self._context.catalogue.operations(self._context.key, limit=_PAGE, offset=len(known))
+            known.update({one.id: one for one in more})
+            self._knows_all = len(more) < _PAGE
+            oldest = more[-1].at if more else moment
+        return [one for one in known.values() if one.at > moment]
 
     def _every_session(self) -> Sequence[tuple[Session, int | None]]:
         """Return the sessions with when each was over, None of one that lives."""

@@ -33,6 +33,8 @@ class Served:
         self.asked: list[str] = []
         self.open: list[Path] | None = None
         self.fails_to_tell = False
+        self.is_mute = False
+        self.asked_for_roots = 0
         self._era = era
         self.server = Server(
             lambda purpose, folder: open_as(
@@ -60,6 +62,9 @@ class Served:
             return answer
 
         async def telling(context: Any) -> ListRootsResult | ErrorData:
+            self.asked_for_roots += 1
+            if self.is_mute:
+                await asyncio.Event().wait()
             if self.fails_to_tell:
                 return ErrorData(code=-32603, message="no roots after all")
             return ListRootsResult(roots=[Root(uri=FileUrl(one.as_uri())) for one in self.open or ()])

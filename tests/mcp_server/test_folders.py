@@ -162,6 +162,18 @@ def test_a_client_that_does_not_tell_after_all_gets_the_folder_of_the_server(
     assert served.done("list")["checkpoints"]
 
 
+def test_a_client_that_does_not_answer_is_asked_once(project: Path, store: Path) -> None:
+    served = saved_once(project, store, era="legacy")
+    served.open, served.is_mute = [], True
+    served.server.folders.patience = 0.01
+
+    async def talk(client: Client) -> Any:
+        return [await client.call_tool("status", {}) for _ in range(2)]
+
+    assert not any(one.is_error for one in served.talk(talk))
+    assert served.asked_for_roots == 1
+
+
 def test_a_client_that_tells_no_more_means_what_it_told_last(project: Path, store: Path, other: Path) -> None:
     """T1: a slow answer is no reason to take another folder."""
     served = saved_once(project, store, era="legacy")
@@ -181,6 +193,8 @@ def test_checkpoints_of_every_open_folder_are_resources(served: Served, other: P
         read = [await client.read_resource(f"{one.uri}/notes.txt") for one in listed]
         with pytest.raises(MCPError, match="several folders"):
             await client.read_resource("checkpoint://first")
+        with pytest.raises(MCPError, match="several folders"):  # the other's may begin alike
+            await client.read_resource(str(listed[0].uri)[:-4])
         return [one.contents[0].text for one in read]  # type: ignore[union-attr]
 
     assert served.talk(talk) == ["good\n", "good\n"]

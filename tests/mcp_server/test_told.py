@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, ResourceTemplateReference
 
 import lastgood
-from lastgood.mcp_server.answers import LABEL, text_of
+from lastgood.mcp_server.answers import LABEL, failure, text_of
 from mcp_server.conftest import Served
 
 SECRET = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
@@ -278,3 +278,12 @@ def test_a_path_is_found_by_whatever_bytes_its_name_has(modern: Served, path: by
         return (await client.read_resource(uri)).contents[0].text  # type: ignore[union-attr]
 
     assert modern.talk(talk) == "held\n"
+
+
+def test_what_the_log_says_of_a_fault_has_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    fault = RuntimeError("a fault")
+    fault.__cause__ = ValueError(SECRET)
+    failure(fault, said="")
+
+    assert "ValueError" in caplog.text
+    assert SECRET not in caplog.text

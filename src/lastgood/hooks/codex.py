@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from itertools import chain, islice
+from datetime import UTC, datetime
 
 from lastgood.errors import Usage
 from lastgood.hooks.entries import command_line
@@ -60,6 +60,8 @@ _SECONDS = 60
 _HURRIED = frozenset({"SessionEnd", "Interrupt"})
 _LIMIT, _LOOK = 3, 1.5
 _PATCH = "apply_patch"
+# How much of a session's id tells when it began, in milliseconds; a day has so many seconds.
+_TIME_DIGITS, _DAY = 12, 86_400
 # How a patch is handed over in a shell, and which lines of it name a file.
 _HANDED_OVER = re.compile(rf"(?:cd +[\w./~-]+ *&& *)?{_PATCH}\s*<<\s*(['\"]?)(\w+)\1\s*")
 _NAMED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
@@ -122,13 +124,26 @@ def _begun(transcript: str, session: str) -> str:
     end, folder = f"-{session}.jsonl", os.path.dirname(transcript)
     if transcript.endswith(end):
         return transcript
-    days = os.path.dirname(os.path.dirname(os.path.dirname(folder)))
     # The same day first, as it nearly always is.
-    for place, _, names in chain(islice(os.walk(folder), 1), os.walk(days)):
-        found = next((name for name in names if name.endswith(end)), None)
+    for place in (folder, *_days(os.path.dirname(os.path.dirname(os.path.dirname(folder))), session)):
+        try:
+            found = next((name for name in os.listdir(place) if name.endswith(end)), None)
+        except OSError:
+            continue
         if found is not None:
             return f"{place}/{found}"
     return transcript
+
+
+def _days(above: str, session: str) -> list[str]:
+    """Return the folders in which a session may have begun: its id (a UUIDv7) begins with when that was."""
+    digits = session.replace("-", "")[:_TIME_DIGITS]
+    try:
+        began = int(digits, 16) // 1000
+        days = [datetime.fromtimestamp(began + shift * _DAY, tz=UTC) for shift in (0, -1, 1)]
+    except (ValueError, OverflowError, OSError):
+        return []
+    return [f"{above}/{day:%Y/%m/%d}" for day in days]  # by the clock of wherever it was
 
 
 def _patch_in(command: str) -> str | None:

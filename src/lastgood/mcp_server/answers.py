@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import traceback
 from base64 import b64encode
 from collections.abc import Callable
 
@@ -73,7 +74,8 @@ def failure(fault: BaseException | None, *, said: str) -> LastgoodError:
     if fault is None:
         return Invalid(said, hint="call the tool again")
     message = f"internal fault: {type(fault).__name__}: {fault}"
-    logging.getLogger(__name__).error("%s", redact(message), exc_info=fault)
+    where = "".join(traceback.format_exception(fault))
+    logging.getLogger(__name__).error("%s", redact(f"{message}\n{where}"))
     return crowded(fault) or Internal(message, hint="please report it, with what the server's log says")
 
 

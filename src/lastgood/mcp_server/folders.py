@@ -20,26 +20,30 @@ from lastgood.paths import printable
 from lastgood.value import cast
 
 WORKSPACE = "The folder that is meant, by its path or name, where the client has several open."
-# A client that says that it knows roots and never tells them must not hold up every call.
-_PATIENCE = 5.0
 # From here on what a server asks is part of its answer.
 _STATELESS = "2026-07-28"
 
 
 async def asked_roots(context: Context[Any, Any]) -> ListRoots | ListRootsResult | None:
     """Return what the client has open, or what asks it for that; None for one that tells nothing of it."""
-    told = context.client_capabilities
-    if told is None or told.roots is None or vars(context.mcp_server)["folders"].bound:
+    told, folders = context.client_capabilities, cast("Folders", vars(context.mcp_server)["folders"])
+    if told is None or told.roots is None or folders.bound:
         return None
     if is_version_at_least(str(context.protocol_version), _STATELESS):
         return ListRoots()
+    client = context.session.client_params  # the same object for as long as it is connected
+    if client is not None and client is folders.mute:
+        return None
     try:
-        with anyio.fail_after(_PATIENCE):
+        with anyio.fail_after(folders.patience):
             return cast(
                 "ListRootsResult", await context.session.send_request(ListRootsRequest(), ListRootsResult)
             )
-    except (MCPError, TimeoutError, ValidationError):
-        return None
+    except TimeoutError:
+        folders.mute = client
+    except (MCPError, ValidationError):
+        pass
+    return None
 
 
 class Folders:
@@ -53,6 +57,10 @@ class Folders:
         self.bound = bound
         self._started = os.path.realpath(started)
         self._open: tuple[str, ...] = ()
+        # A client that says that it knows roots and never tells them must not hold up every call: the one
+        # that was asked last and did not answer, and how long that is waited for, in seconds.
+        self.mute: object = None
+        self.patience = 5.0
 
     def take(self, roots: ListRootsResult | None) -> None:
         """Take note of what the client has open; of one that tells nothing now, what it told last counts."""

@@ -35,6 +35,7 @@ from pydantic import Field, StrictBool
 from lastgood.aio.calls import Calls
 from lastgood.documents import told as documented
 from lastgood.errors import LastgoodError, NotFound, Usage
+from lastgood.ids import is_checkpoint_id
 from lastgood.mcp_server import consent
 from lastgood.mcp_server.answers import (
     MOST,
@@ -241,7 +242,7 @@ class Server(MCPServer[None]):
     async def _of(self, ref: str, work: Callable[[Workspace], Result]) -> Result:
         """Await something read of a checkpoint; of several folders only one can have its id."""
         *others, last = self.folders.all
-        if others and not ref.startswith("ckpt_"):
+        if others and not is_checkpoint_id(ref):
             raise NotFound(
                 f"the client has several folders open, and {quoted(ref)} may mean a checkpoint in each",
                 hint="name it by its whole id",
@@ -265,13 +266,13 @@ class Server(MCPServer[None]):
             found = workspace.list(guards=False, brief=True)
             return [*_EVER, *(one.name for one in found if one.name), *(one.id for one in found)]
 
-        fitting: list[str] = []
+        fitting: dict[str, None] = {}
         for folder in self.folders.all:
             try:
                 found = await self.within(known, folder=folder)
             except LastgoodError:  # what nothing is known of has no end
                 continue
-            fitting += [one for one in found if one.startswith(argument.value) and one not in fitting]
+            fitting |= dict.fromkeys(one for one in found if one.startswith(argument.value))
         # What would have to be told otherwise than it is, is no end of what was typed.
         typable = [one for one in fitting if printable(redact(one)) == one]
         few = typable[:_COMPLETIONS]

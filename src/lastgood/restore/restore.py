@@ -199,7 +199,7 @@ def _missed(context: Context, report: RestoreReport, target: Checkpoint) -> tupl
         if gap.path in told or (limits and not any(within(gap.path, one) for one in limits)):
             continue
         try:
-            there = os.lstat(join(folder, gap.path))
+            there = _stat_within(folder, gap.path)
         except (FileNotFoundError, NotADirectoryError):
             found.append(NotHeld(path=gap.path, reason=gap.reason, size=gap.size))
             continue
@@ -208,6 +208,14 @@ def _missed(context: Context, report: RestoreReport, target: Checkpoint) -> tupl
         if gap.size is not None and S_ISREG(there.st_mode) and there.st_size != gap.size:
             found.append(NotHeld(path=gap.path, reason=gap.reason, size=gap.size, changed=True))
     return tuple(found)
+
+
+def _stat_within(folder: bytes, path: bytes) -> os.stat_result:
+    """Return what a path of a folder is; as of one that is not there where a link leads to it elsewhere."""
+    above = os.path.dirname(path)
+    if above and os.path.realpath(join(folder, above)) != join(os.path.realpath(folder), above):
+        raise NotADirectoryError
+    return os.lstat(join(folder, path))
 
 
 def _unnamed(report: RestoreReport, target: Checkpoint) -> int:
