@@ -215,10 +215,9 @@ class OpenWorkspace:
 
         ``budget`` bounds the scan, in seconds; past it the checkpoint is partial. Of an unchanged workspace
         one is made if ``allow_empty``; unless that is given, a manual one of which something is said: a
-        message, a name, metadata, a pin or a check. ``actor`` is whose the changes are: an agent's in a
-        session alone. ``task`` is the id of its task, ``tokens`` how many were used, ``check`` a command
-        whose verdict it then carries (see `check`). ``messages`` are the conversation so far,
-        ``transcript`` a host's file of it: no change unless ``conversation_alone``.
+        message, a name, metadata, a pin or a check. An agent is believed to be the ``actor`` in a session.
+        ``task`` is a task's id, ``tokens`` how many were used, ``check`` a command whose verdict it carries.
+        ``messages`` (or a host's ``transcript``) alone are no change unless ``conversation_alone``.
         """
         from lastgood.model.checkpoint import Actor
         from lastgood.transaction import Draft
