@@ -117,6 +117,7 @@ if TYPE_CHECKING:
         SessionStarted,
         StatusReport,
         StoreSize,
+        UndoPlan,
         UndoReport,
         Unmatched,
         VerifyReport,
@@ -290,6 +291,7 @@ __all__ = [
     "TaskCounts",
     "TreeId",
     "TreeRef",
+    "UndoPlan",
     "UndoReport",
     "Unmatched",
     "Unsafe",
@@ -329,7 +331,7 @@ _PLACES = {
         "ChangedBeside ChangedPath DamagedCheckpoint DeleteReport DiffReport FileDiff Finding HeadMoved "
         "ListedEntry LogReport NotHeld PathChange ProgressReport PurgePlan PurgeReport "
         "PurgedCheckpoint RestoreReport RewindExtent SessionEnded SessionStarted StatusReport StoreSize "
-        "UndoReport Unmatched VerifyReport WorkspaceSummary"
+        "UndoPlan UndoReport Unmatched VerifyReport WorkspaceSummary"
     ),
     "lastgood.model.run": ("Artifact LastConversation PlannedTask RecoverReport RunEvent RunReport WorkPlan"),
     "lastgood.model.session": (

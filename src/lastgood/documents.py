@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lastgood.model.activity import Activity
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
-    from lastgood.model.report import LogReport, PurgePlan, PurgeReport, UndoReport
+    from lastgood.model.report import LogReport, PurgePlan, PurgeReport, UndoPlan, UndoReport
     from lastgood.model.run import RunEvent, RunReport
     from lastgood.retention.policy import PrunePlan
 
@@ -84,6 +84,7 @@ _TABLE = {
     " continued unknown_effects:unknown",
     "StatusReport": "... store_bytes",
     "TaskCounts": "... total success_ratio",
+    "UndoPlan": "plan operation counts files conflicts parts checkpoints",
     "UndoReport": "operation guard files parts",
     "VerifyReport": "... ok",
     "WorkedTask": "*task session seconds",
@@ -376,6 +377,11 @@ def _undo_document(report: UndoReport) -> Document:
     return document("redo" if report.operation.type == "redo" else "undo", report)
 
 
+def undo_planned_document(plan: UndoPlan) -> Document:
+    """Return the document of an undo or redo that is not carried out."""
+    return document(plan.direction, record(plan) | {"guard": None, "dry_run": True})
+
+
 def _prune_planned(plan: PrunePlan) -> Document:
     fields: Document = {
         "dry_run": True,
@@ -426,5 +432,6 @@ _MADE: dict[str, Callable[[Any], Document]] = {
     "PurgePlan": purge_document,
     "PurgeReport": purged_document,
     "RunEvent": event_document,
+    "UndoPlan": undo_planned_document,
     "UndoReport": _undo_document,
 }

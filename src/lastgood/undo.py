@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from os.path import commonpath
 
 from lastgood.catalogue import Query
 from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Unsupported, Usage
 from lastgood.ids import short
 from lastgood.lease import current_session
-from lastgood.model.operation import RestorePlan, Step
-from lastgood.model.report import UndoReport
+from lastgood.model.operation import PartOutcome, RestorePlan, Step
+from lastgood.model.report import UndoPlan, UndoReport, planned_outcomes
 from lastgood.model.tree import DIRECTORY, is_content, same_content
 from lastgood.paths import printable, to_text
 from lastgood.restore import parts
@@ -21,11 +22,18 @@ from lastgood.restore.plan import (
     obstacles,
     occupied,
 )
-from lastgood.restore.restore import evidence_of, refuse_changed, refuse_unheld, restored_words, with_id
+from lastgood.restore.restore import (
+    evidence_of,
+    part_details,
+    refuse_changed,
+    refuse_unheld,
+    restored_words,
+    with_id,
+)
 from lastgood.restore.steps import around, of_directories, retarget_steps, unsettled
 from lastgood.retention.policy import refuse_pinned
 from lastgood.snapshot import WorkspaceSnapshot
-from lastgood.transaction import RestoreTransaction
+from lastgood.transaction import ReadTransaction, RestoreTransaction
 from lastgood.trees import Files, tree_of
 from lastgood.value import Value
 
@@ -37,7 +45,7 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.literals import Direction, OperationType
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Merged, Operation, Part, PartOutcome
+    from lastgood.model.operation import Merged, Operation, Part
 
     # What becomes of changes since: by default they refuse it, forced they go, merged they stay.
     Way = Literal["force", "merge"]
@@ -79,10 +87,7 @@ class _UndoRequest(Value):
 
 def _revert(restoring: RestoreTransaction, request: _UndoRequest) -> UndoReport:
     """Plan what is wanted from what is there now, and apply that like any other plan."""
-    request, purged = _without_purged(restoring.context, request)
-    _refuse_freed(restoring.context, request)
-    with WorkspaceSnapshot(restoring, forced=_touched(restoring.context, request)) as snapshot:
-        plan, left = _plan(snapshot, request, purged=purged)
+    with _planned(restoring, request) as (plan, left, snapshot):
         changed = apply_plan(
             PlanExecution(
                 restoring=restoring,
@@ -100,6 +105,18 @@ def _revert(restoring: RestoreTransaction, request: _UndoRequest) -> UndoReport:
         outcomes=changed.outcomes,
         parts=(*changed.parts, *left),
     )
+
+
+@contextmanager
+def _planned(
+    transaction: ReadTransaction, request: _UndoRequest
+) -> Iterator[tuple[RestorePlan, tuple[PartOutcome, ...], WorkspaceSnapshot]]:
+    """Plan what is wanted from what is there now, and say what is to be told of parts that stay."""
+    request, purged = _without_purged(transaction.context, request)
+    _refuse_freed(transaction.context, request)
+    with WorkspaceSnapshot(transaction, forced=_touched(transaction.context, request)) as snapshot:
+        plan, left = _plan(snapshot, request, purged=purged)
+        yield plan, left, snapshot
 
 
 def _before(context: Context, request: _UndoRequest) -> str:
@@ -352,19 +369,54 @@ def undo(context: Context, *, way: Way | None = None, of: str | None = None) -> 
     the last operation is not the one that is meant, ``of``.
     """
     with RestoreTransaction(context) as restoring:
-        operations = (one for one in _newest_first(context) if not _is_freed(context, one))
-        found = to_undo(operations, session=_inside(context))
-        _refuse_other(found, of, type="undo")
-        return _undo_or_redo(restoring, found, type="undo", way=way)
+        return _undo_or_redo(restoring, _found(context, "undo", of=of), type="undo", way=way)
 
 
 def redo(context: Context, *, way: Way | None = None, of: str | None = None) -> UndoReport:
     """Bring again what the last undo took back; `Conflict` if that is not the operation ``of``."""
     with RestoreTransaction(context) as restoring:
-        operations = context.catalogue.operations(context.key)
-        found = to_redo(operations, session=_inside(context))
-        _refuse_other(found, of, type="redo")
-        return _undo_or_redo(restoring, found, type="redo", way=way)
+        return _undo_or_redo(restoring, _found(context, "redo", of=of), type="redo", way=way)
+
+
+def plan(context: Context, type: Direction, *, way: Way | None = None, of: str | None = None) -> UndoPlan:
+    """Return what `undo` or `redo` would do, and refuse what they would; nothing is touched."""
+    with ReadTransaction(context) as reading:
+        found = _found(context, type, of=of)
+        if found.type in _DELETIONS:
+            known = _known(context, found, undone=type == "undo")
+            nothing = RestorePlan(id="", target="", workspace_key=context.key, paths=(), steps=())
+            return UndoPlan(
+                direction=type,
+                operation=found,
+                planned=with_id(nothing),
+                checkpoints=tuple(one.id for one in known),
+            )
+        with _planned(reading, _request(found, type=type, way=way)) as (made, left, _snapshot):
+            awaited = tuple(
+                PartOutcome(scope=part.scope, result="planned", details=part_details(part.after))
+                for part in made.parts
+            )
+            return UndoPlan(
+                direction=type,
+                operation=found,
+                planned=made,
+                outcomes=planned_outcomes(made),
+                parts=(*awaited, *left),
+            )
+
+
+def _found(context: Context, type: Direction, *, of: str | None) -> Operation:
+    """Return what an undo or redo takes; `NotFound` if nothing, `Conflict` if another than is meant."""
+    session = _inside(context)
+    if type == "undo":
+        operations = (one for one in _newest_first(context) if not _is_freed(context, one))
+        found = to_undo(operations, session=session)
+    else:
+        found = to_redo(context.catalogue.operations(context.key), session=session)
+    _refuse_other(found, of, type=type)
+    if found is None:
+        raise _nothing(context, type)
+    return found
 
 
 def _refuse_other(found: Operation | None, of: str | None, *, type: Direction) -> None:
@@ -409,23 +461,22 @@ def _is_lost(context: Context, operation: Operation, *, type: Direction) -> bool
 
 
 def _undo_or_redo(
-    restoring: RestoreTransaction, found: Operation | None, *, type: Literal["undo", "redo"], way: Way | None
+    restoring: RestoreTransaction, found: Operation, *, type: Direction, way: Way | None
 ) -> UndoReport:
-    if found is None:
-        raise _nothing(restoring.context, type)
-    back = type == "undo"
     if found.type in _DELETIONS:
-        return _deletion(restoring, found, undone=back)
-    return _revert(
-        restoring,
-        _UndoRequest(
-            operation=found,
-            type=type,
-            way=way,
-            steps=inverse(found.steps) if back else found.steps,
-            parts=parts.reversed_parts(found.parts) if back else found.parts,
-            source=found.guard if back else found.target,
-        ),
+        return _deletion(restoring, found, undone=type == "undo")
+    return _revert(restoring, _request(found, type=type, way=way))
+
+
+def _request(found: Operation, *, type: Direction, way: Way | None) -> _UndoRequest:
+    back = type == "undo"
+    return _UndoRequest(
+        operation=found,
+        type=type,
+        way=way,
+        steps=inverse(found.steps) if back else found.steps,
+        parts=parts.reversed_parts(found.parts) if back else found.parts,
+        source=found.guard if back else found.target,
     )
 
 
@@ -477,16 +528,23 @@ def _is_freed(context: Context, operation: Operation) -> bool:
     )
 
 
-def _deletion(restoring: RestoreTransaction, operation: Operation, *, undone: bool) -> UndoReport:
-    catalogue = restoring.catalogue
-    known = [one for id in operation.checkpoints if (one := catalogue.get(id)) is not None]
+def _known(context: Context, operation: Operation, *, undone: bool) -> list[Checkpoint]:
+    """Return the checkpoints of a delete or prune that come back, or go again, which pins refuse."""
+    get = context.catalogue.get
+    known = [one for id in operation.checkpoints if (one := get(id)) is not None]
     if operation.type == "prune" and not undone:  # retention spares what was named since (rule K1)
         known = [one for one in known if one.name is None and not one.pinned]
-    ids = tuple(one.id for one in known)
+    if not undone:
+        refuse_pinned(known)
+    return known
+
+
+def _deletion(restoring: RestoreTransaction, operation: Operation, *, undone: bool) -> UndoReport:
+    catalogue = restoring.catalogue
+    ids = tuple(one.id for one in _known(restoring.context, operation, undone=undone))
     if undone:
         catalogue.undelete(ids)
     else:
-        refuse_pinned(known)
         catalogue.delete(ids, at=restoring.context.clock.now())
     record = restoring.record("undo" if undone else "redo", checkpoints=ids, of=operation.id)
     catalogue.set_undone(operation.id, undone=undone)

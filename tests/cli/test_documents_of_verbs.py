@@ -133,12 +133,17 @@ def test_restore_and_rewind(kept: Command, verb: tuple[str, ...]) -> None:
 def test_undo_and_redo(kept: Command) -> None:
     kept("restore", "one", "--yes")
     for verb in ("undo", "redo"):
+        planned = kept(verb, "--dry-run", "--json").json
+        assert planned["schema"] == f"lastgood.{verb}/1"
+        assert planned["dry_run"]
         listed = kept(verb, "--list", "--json").json
         assert [lacks(one, OPERATION) for one in listed["operations"]] == [set()]
         document = kept(verb, "--json").json
         assert document["schema"] == f"lastgood.{verb}/1"
         assert lacks(document, "operation guard files") == set()
         assert lacks(document["operation"], OPERATION) == set()
+        assert lacks(planned, "plan operation guard dry_run counts files conflicts parts") == set()
+        assert [one["path"] for one in planned["files"]] == [one["path"] for one in document["files"]]
         assert ISO.fullmatch(document["operation"]["at"])
 
 

@@ -139,3 +139,13 @@ def test_what_one_changed_after_a_run_is_named_before_it_goes(lastgood: Command)
     assert "  not saved yet: more\n" in said.err
     assert "  to keep it: lastgood rewind 1 --only-agent\n" in said.err
     assert said.out.splitlines()[-1].startswith("Nothing changed. To do it: lastgood rewind 1 --plan ")
+
+
+def test_an_undo_is_shown_before_it_is_done(ran: Command) -> None:
+    """T8, T1: the command that does it comes last."""
+    ran("rewind", "--yes")
+    shown = ran("undo", "--force", "--dry-run").out.splitlines()
+    assert shown[0].startswith("would take back the restore of ckpt_")
+    assert "  change  b" in shown
+    assert shown[-1] == "Nothing changed. To do it: lastgood undo --force"
+    assert files(ran)["b"] == "0"

@@ -73,6 +73,7 @@ def test_an_undo_asks_what_it_takes_back(served: Served) -> None:
 
     assert notes(served) == "ruined\n"
     assert done["operation"] in served.asked[0]
+    assert "  write notes.txt" in served.asked[0]
     served.done("redo", answer=YES)
     assert notes(served) == "good\n"
 

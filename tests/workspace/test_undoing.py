@@ -387,3 +387,52 @@ def test_a_directory_that_was_made_goes_although_its_permissions_were_refused(
     workspace.undo()
 
     assert not (project / "made").exists()
+
+
+def test_a_plan_says_what_an_undo_and_a_redo_do_and_touches_nothing(
+    workspace: Workspace, project: Path
+) -> None:
+    """T8, T1."""
+    (project / "file").write_text("one")
+    workspace.save("one", name="one")
+    (project / "file").write_text("two")
+    (project / "new").write_text("new")
+    restored = workspace.restore("one")
+
+    for look, act in ((workspace.plan_undo, workspace.undo), (workspace.plan_redo, workspace.redo)):
+        before = {path.name: path.read_text() for path in project.iterdir()}
+        plan = look()
+        assert plan.operation.id == restored.operation
+        assert {path.name: path.read_text() for path in project.iterdir()} == before
+        done = act()
+        assert [(one.path, one.action) for one in plan.files] == [
+            (one.path, one.action) for one in done.files
+        ]
+
+
+def test_a_plan_of_an_undo_refuses_what_the_undo_would(workspace: Workspace, project: Path) -> None:
+    """T8: and shows what either way would do."""
+    (project / "file").write_text("one")
+    workspace.save("one", name="one")
+    (project / "file").write_text("two")
+    workspace.restore("one")
+    (project / "file").write_text("since")
+
+    with pytest.raises(Conflict, match="changed since"):
+        workspace.plan_undo()
+    assert [one.action for one in workspace.plan_undo(force=True).files] == ["write"]
+    assert workspace.plan_undo(merge=True).conflicts == (b"file",)
+    assert (project / "file").read_text() == "since"
+
+
+def test_a_plan_of_undoing_a_delete_names_the_checkpoints(workspace: Workspace, project: Path) -> None:
+    """T8."""
+    (project / "file").write_text("one")
+    one = workspace.save("one").checkpoint
+    workspace.delete(one)
+    assert workspace.plan_undo().checkpoints == (one.id,)
+    workspace.undo()
+    assert workspace.plan_redo().checkpoints == (one.id,)
+    workspace.pin(one)
+    with pytest.raises(LastgoodError, match="pinned"):
+        workspace.plan_redo()

@@ -116,6 +116,8 @@ class AsyncWorkspace(AsyncFace[Workspace]):
     changed_beside: Final = awaited(Workspace.changed_beside)
     plan_rewind: Final = awaited(Workspace.plan_rewind)
     rewind: Final = awaited(Workspace.rewind)
+    plan_undo: Final = awaited(Workspace.plan_undo)
+    plan_redo: Final = awaited(Workspace.plan_redo)
     undo: Final = awaited(Workspace.undo)
     redo: Final = awaited(Workspace.redo)
     recover: Final = awaited(Workspace.recover, whole=True)

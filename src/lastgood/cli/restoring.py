@@ -78,7 +78,7 @@ def demand_means(call: Call, console: Console) -> None:
         return
     raise Usage(
         f"without a terminal `{call.verb.name}` needs --yes or --plan ID",
-        hint=f"look first, and get the plan's id: {_again(call, '--dry-run')}",
+        hint=f"look first, and get the plan's id: {again(call, '--dry-run')}",
     )
 
 
@@ -108,7 +108,7 @@ def consented(
         if wanted != plan.id:
             raise Conflict(
                 f"the plan is now {plan.id}, not {printable(wanted)}: something has changed since",
-                hint=f"look again: {_again(call, '--dry-run')}",
+                hint=f"look again: {again(call, '--dry-run')}",
                 details={"planned": wanted, "plan": plan.id},
             )
         return Agreed()
@@ -118,7 +118,7 @@ def consented(
     if not console.can_ask:
         raise Unsafe(
             f"this would delete {count(plan.deletions, 'file')}; --yes is not enough for that",
-            hint=f"if that is what you want, say so with: {_again(call, f'--plan {plan.id}')}",
+            hint=f"if that is what you want, say so with: {again(call, f'--plan {plan.id}')}",
             details={"plan": plan.id, "deletions": plan.deletions},
         )
     _show(preview, target, call, console, workspace=workspace, above=above)
@@ -142,7 +142,7 @@ def many_agreed(plan: RestorePlan, call: Call, console: Console) -> bool:
     if not console.can_ask:
         raise Unsafe(
             f"this would delete {count(plan.deletions, 'file')}, a large part of the workspace",
-            hint=f"if that is what you want, say so with: {_again(call, f'--plan {plan.id}')}",
+            hint=f"if that is what you want, say so with: {again(call, f'--plan {plan.id}')}",
             details={"plan": plan.id, "deletions": plan.deletions},
         )
     tell_steps(shortened_plan(plan, room=console.columns(2)), console)
@@ -158,14 +158,14 @@ def agreed(question: str, console: Console) -> bool:
     return False
 
 
-def _again(call: Call, means: str) -> str:
-    """Return the same command with another means of consent, to be typed next."""
+def again(call: Call, means: str = "") -> str:
+    """Return the same command with another means of consent, or none, to be typed next."""
     words = [call.verb.name, *(quoted(one) for one in call.arguments)]
     for option in call.verb.options:
         if call.has(option.name) and option.name not in _MEANS:
             values = call.texts(option.name)
             words += [f"--{option.name} {quoted(one)}" for one in values] or [f"--{option.name}"]
-    words.append(means)
+    words += [means] if means else []
     if call.paths:
         words += ["--", *(quoted(one) for one in call.paths)]
     return call.command(" ".join(words))
@@ -393,7 +393,7 @@ def _planned(
         console.lines(line for part in report.parts for line in part_lines(part))
         console.lines(unwritten_lines(report, call))
         if git_offer(report, target) is not None:
-            console.note(f"git is elsewhere; to put it back: {_again(call, '--git')}")
+            console.note(f"git is elsewhere; to put it back: {again(call, '--git')}")
         for line in () if unwritten or plan.base else _elsewhere(plan, call):
             console.note(line)
         _tell_lost(console)
@@ -407,7 +407,7 @@ def _planned(
     console.sentences((*spared, *beside_lines(report, target, call)))
     console.line(f"plan {plan.id}")
     if not console.quiet:  # beside the plan, and after it wherever that is sent
-        console.sentence(f"Nothing changed. To do it: {_again(call, f'--plan {plan.id}')}")
+        console.sentence(f"Nothing changed. To do it: {again(call, f'--plan {plan.id}')}")
     return 0
 
 

@@ -10,6 +10,7 @@ from lastgood.cli.grammar import (
     REF,
     RESTORING,
     TIMEOUT,
+    UNDO_DRY_RUN,
     Argument,
     Option,
     Verb,
@@ -357,11 +358,16 @@ FILES: tuple[Verb, ...] = (
         ),
         options=(
             Option(name="list", says="list what can be taken back"),
+            UNDO_DRY_RUN,
             FORCE_UNDO,
             MERGE_UNDO,
             Option(name="yes", short="y", says="do not ask"),
         ),
-        examples=(("lastgood undo", "take back the last one"), ("lastgood undo --list", "what there is")),
+        examples=(
+            ("lastgood undo", "take back the last one"),
+            ("lastgood undo --dry-run", "what that would do"),
+            ("lastgood undo --list", "what there is"),
+        ),
         codes=(0, 3, 10, 13, 14),
     ),
     Verb(
@@ -373,6 +379,7 @@ FILES: tuple[Verb, ...] = (
         ),
         options=(
             Option(name="list", says="list what can be done again"),
+            UNDO_DRY_RUN,
             FORCE_UNDO,
             MERGE_UNDO,
             Option(name="yes", short="y", says="do not ask"),

@@ -22,7 +22,7 @@ from lastgood.model.checkpoint import Checkpoint
 from lastgood.model.operation import Operation, RestorePlan
 from lastgood.model.report import RestoreReport, counts_of, planned_outcomes
 from lastgood.paths import to_text
-from lastgood.restore.plan import inverse, takes_many_away, too_many_deletions
+from lastgood.restore.plan import takes_many_away, too_many_deletions
 from lastgood.value import Value
 from lastgood.workspace.api import Workspace
 
@@ -66,7 +66,7 @@ class Planned(Value):
 
 
 class Going(Value):
-    """What an undo or redo would take, and what that means for files by the record of it.
+    """What an undo or redo would take, and what it would do to files.
 
     None as the operation: nothing is left to take. None as the plan: checkpoints alone come back. ``at`` and
     ``folder`` are as in `Planned`.
@@ -80,21 +80,19 @@ class Going(Value):
     folder: str | None = None
 
 
-def going(workspace: Workspace, *, undoing: bool) -> Going:
-    """Return what an undo, or a redo, would take."""
+def going(workspace: Workspace, *, undoing: bool, force: bool, merge: bool) -> Going:
+    """Return what an undo, or a redo, would take and do; raises why it would not."""
     operation = next(iter(workspace.operations(can="undo" if undoing else "redo")), None)
     at = str(workspace.path)
     if operation is None or (undoing and operation.type != "restore"):
         return Going(operation=operation, undoing=undoing, at=at)
-    steps = inverse(operation.steps) if undoing else operation.steps
+    look = workspace.plan_undo if undoing else workspace.plan_redo
+    plan = look(force=force, merge=merge).planned
     source = operation.guard if undoing else operation.target
-    plan = RestorePlan(
-        id="", target=source or "", workspace_key=operation.workspace_key, paths=(), steps=steps
-    )
     try:
         many = takes_many_away(plan, workspace.get(source or ""))
     except LastgoodError:  # freed since: how many files would stay is not known
-        many = too_many_deletions(steps, 0)
+        many = too_many_deletions(plan.steps, 0)
     return Going(operation=operation, plan=plan, many=many, undoing=undoing, at=at)
 
 
@@ -218,7 +216,14 @@ def _operation_words(operation: Operation, plan: RestorePlan, going: Going) -> s
     lines.append(_counted(plan) or "No files change.")
     if going.many:
         lines.append(f"This deletes {plan.deletions:,} files, a large part of the workspace.")
-    return "\n".join(lines)
+    return "\n".join((*lines, *_touched(plan)))
+
+
+def _touched(plan: RestorePlan) -> list[str]:
+    """Return the first paths that a plan changes, what it deletes before all else."""
+    touched = [*plan.of("delete"), *plan.of("write", "chmod")]
+    lines = [f"  {one.action} {plain(to_text(one.path))}" for one in touched[:_NAMED]]
+    return lines + ([f"  and {len(touched) - _NAMED:,} more"] if len(touched) > _NAMED else [])
 
 
 def _question(planned: Planned, *, many: bool) -> str:
@@ -230,10 +235,7 @@ def _question(planned: Planned, *, many: bool) -> str:
     lines.append(_counted(plan) or "No files change.")
     if many:
         lines.append(f"This deletes {plan.deletions:,} files, a large part of the workspace.")
-    touched = [*plan.of("delete"), *plan.of("write", "chmod")]
-    lines += [f"  {one.action} {plain(to_text(one.path))}" for one in touched[:_NAMED]]
-    if len(touched) > _NAMED:
-        lines.append(f"  and {len(touched) - _NAMED:,} more")
+    lines += _touched(plan)
     beside = [one for one in plan.scopes if one != "files"]
     if plan.parts:
         lines.append(f"Beside files: {', '.join(beside)}.")

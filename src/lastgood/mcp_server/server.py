@@ -459,7 +459,8 @@ def _going(form: Form, given: Sequence[inspect.Parameter]) -> Call:
     """Return what a tool does that takes an operation back, or does it again: asks, and takes just that."""
 
     async def look(**words: Any) -> Going:  # noqa: ANN401 - as the signature below says
-        work = partial(consent.going, undoing=form.name == "undo")
+        way = {"force": words["force"], "merge": words["merge"]}
+        work = partial(consent.going, undoing=form.name == "undo", **way)
         folder = words["folders"].chosen(words["workspace"])
         return (await _server(words["context"]).within(work, folder=folder)).replace(folder=folder)
 
@@ -480,7 +481,7 @@ def _going(form: Form, given: Sequence[inspect.Parameter]) -> Call:
             said = await server.within(act, folder=found.folder, purpose=form.purpose)
         return told(said, complete=server.complete)
 
-    of_client = [one for one in given if one.name == "workspace"]
+    of_client = [one for one in given if one.name in {"workspace", "force", "merge"}]
     going = _parameter("going", Annotated[Going, Resolve(_signed(look, [*of_client, _CONTEXT, _FOLDERS]))])
     means = [one for one in given if one.name in {"of", "confirm"}]
     asking = _signed(ask, [*means, _CONTEXT, going])

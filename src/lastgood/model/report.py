@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lastgood.literals import (
         ChangeStatus,
         DiffStatus,
+        Direction,
         Doubt,
         FindingState,
         Kind,
@@ -359,6 +360,32 @@ class UndoReport(Value):
         return not self.omissions and all(part.result != "failed" for part in self.parts)
 
     files: ClassVar[Alias[tuple[Outcome, ...]]] = Alias("outcomes", "What became of each path.")
+
+
+class UndoPlan(Value):
+    """What an undo, or a redo, would do; nothing was touched.
+
+    ``operation`` is the one that it is about. Of a delete or prune ``checkpoints`` are those that would come
+    back, or go again, and ``planned`` has no steps.
+    """
+
+    direction: Direction
+    operation: Operation
+    planned: RestorePlan
+    outcomes: tuple[Outcome, ...] = ()
+    parts: tuple[PartOutcome, ...] = ()
+    checkpoints: tuple[str, ...] = ()
+
+    plan: ClassVar[Alias[str]] = Alias("planned.id", "The id of the plan.")
+    files: ClassVar[Alias[tuple[Outcome, ...]]] = Alias("outcomes", "What would become of each path.")
+    conflicts: ClassVar[Alias[tuple[bytes, ...]]] = Alias(
+        "planned.conflicts", "The paths that were changed since, too, each in its way."
+    )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many paths would be written, deleted, kept and so on."""
+        return counts_of(self.outcomes)
 
 
 class PurgedCheckpoint(Value):

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeVar
 
-    from lastgood.literals import Choice, EventType, Favour, Scope
+    from lastgood.literals import Choice, Direction, EventType, Favour, Scope
     from lastgood.model.calls import Consent
     from lastgood.model.checkpoint import Checkpoint, Ref
     from lastgood.model.operation import RestorePlan
-    from lastgood.model.report import ChangedBeside, RestoreReport, RewindExtent, UndoReport
+    from lastgood.model.report import ChangedBeside, RestoreReport, RewindExtent, UndoPlan, UndoReport
     from lastgood.model.run import RecoverReport
     from lastgood.model.session import Effect
     from lastgood.restore.merge import Merge
@@ -329,6 +329,20 @@ class Restores(OpenWorkspace):
             rewound=self.preview_rewind(turns),
         )
         return self._restore(None, paths, extent=extent, discard=discard, force=force)
+
+    def plan_undo(self, *, force: bool = False, merge: bool = False, of: str | None = None) -> UndoPlan:
+        """Return what `undo` would do, path by path; raises what that would raise, and touches nothing."""
+        return self._undo_plan("undo", force=force, merge=merge, of=of)
+
+    def plan_redo(self, *, force: bool = False, merge: bool = False, of: str | None = None) -> UndoPlan:
+        """Return what `redo` would do, path by path; raises what that would raise, and touches nothing."""
+        return self._undo_plan("redo", force=force, merge=merge, of=of)
+
+    def _undo_plan(self, direction: Direction, *, force: bool, merge: bool, of: str | None) -> UndoPlan:
+        from lastgood.undo import plan
+
+        expect(of, str, type(None), what="the operation")
+        return plan(self._context, direction, way=way_of(force=force, merge=merge), of=of)
 
     def undo(self, *, force: bool = False, merge: bool = False, of: str | None = None) -> UndoReport:
         """Take back the last restore or delete; `Conflict` if its paths changed since.

@@ -8,9 +8,9 @@ import time
 from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
-from lastgood.cli.plans import part_lines, remarks, report_counts, told_parts
+from lastgood.cli.plans import part_lines, plan_counts, plan_lines, remarks, report_counts, told_parts
 from lastgood.cli.references import are_alike, as_meant, looked_up, refuse_paths_alone, with_time
-from lastgood.cli.restoring import agreed, check_options, plan_of, restore, telling_what_is_left
+from lastgood.cli.restoring import again, agreed, check_options, plan_of, restore, telling_what_is_left
 from lastgood.cli.searching import few_paths
 from lastgood.cli.typed_paths import as_typed, current, paths_of
 from lastgood.cli.wording import ago, called, count, moment, shortened, table, title
@@ -336,6 +336,8 @@ def undo_verb(call: Call, console: Console) -> int:
     with open_group(call, Restores, purpose="find") as workspace:
         if call.has("list"):
             return _list(call, console, workspace=workspace)
+        if call.has("dry-run"):
+            return _undo_planned(call, console, workspace=workspace)
         if not _agreed(call, console, workspace=workspace):
             return DECLINED
         with telling_what_is_left(console, workspace), ProgressLine(console, verb):
@@ -351,6 +353,30 @@ def undo_verb(call: Call, console: Console) -> int:
     if not console.answer(verb, report):
         _tell(report, original, call, console, root=workspace.path)
     return 0 if report.complete else OMISSIONS
+
+
+def _undo_planned(call: Call, console: Console, *, workspace: Restores) -> int:
+    """Show what an undo, or a redo, would do."""
+    undoing = call.verb.name == "undo"
+    look = workspace.plan_undo if undoing else workspace.plan_redo
+    with ProgressLine(console, "planning"):
+        plan = look(force=call.has("force"), merge=call.has("merge"))
+    if console.json:
+        from lastgood.documents import undo_planned_document
+
+        console.document(undo_planned_document(plan))
+        return 0
+    what = plan_counts(plan.planned)
+    if plan.checkpoints:
+        what = f"{count(len(plan.checkpoints), 'checkpoint')} {'to bring back' if undoing else 'to delete'}"
+    does = "take back" if undoing else "do again"
+    made = f"{moment(plan.operation.at)}, made {ago(plan.operation.at, now=time.time_ns())}"
+    console.sentence(f"would {does} the {_named(plan.operation)} of {made}: {what}")
+    console.lines(plan_lines(plan.planned))
+    console.lines(line for part in told_parts(plan.parts, plan.planned.parts) for line in part_lines(part))
+    if not console.quiet:
+        console.sentence(f"Nothing changed. To do it: {again(call)}")
+    return 0
 
 
 def _agreed(call: Call, console: Console, *, workspace: Restores) -> bool:
