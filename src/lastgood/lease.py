@@ -115,7 +115,8 @@ def is_agents(context: Context) -> bool:
 def _shared_session(context: Context, known: Sequence[Session]) -> Session | None:
     """Return that of several at once whose owner is the nearest above the caller; None if nobody can tell.
 
-    Of several conversations of one process it is that in the middle of a turn, if there is but one.
+    Of several conversations of one process it is that in the middle of a turn, if there is but one. What a
+    person types in a terminal that their editor has below an agent's host is none of the agent's.
     """
     heights = [(context.processes.height(one.owner), one) for one in known if _is_of_host(one)]
     least = min((height for height, _ in heights if height is not None), default=None)
@@ -123,7 +124,9 @@ def _shared_session(context: Context, known: Sequence[Session]) -> Session | Non
     if len(nearest) > 1:
         running = {one.session for one in context.work.effects(context.key, state="running")}
         nearest = [one for one in nearest if one.id in running]
-    return nearest[0] if len(nearest) == 1 else None
+    if len(nearest) != 1 or context.processes.is_in_own_terminal(nearest[0].owner):
+        return None
+    return nearest[0]
 
 
 def _is_of_host(session: Session) -> bool:

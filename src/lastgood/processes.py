@@ -19,6 +19,17 @@ if TYPE_CHECKING:
     from lastgood.ancestry import Process
     from lastgood.model.session import Ancestry
 
+# What agents set in the environment of the commands that they start.
+AGENTS = {
+    "CLAUDECODE": "claude-code",
+    "CLINE_ACTIVE": "cline",
+    "CODEX_SANDBOX": "codex",
+    "CODEX_SANDBOX_NETWORK_DISABLED": "codex",
+    "CODEX_THREAD_ID": "codex",
+    "CURSOR_AGENT": "cursor",
+    "GEMINI_CLI": "gemini-cli",
+    "OPENCODE": "opencode",
+}
 _COMMAND_LIMIT = 200
 # Fields of /proc/PID/stat after the name in parentheses, from 0.
 _SESSION, _TERMINAL, _STARTED, _RESIDENT = 3, 4, 19, 21
@@ -145,6 +156,18 @@ class ProcFiles:
                 return None
             pid, height = int(stat[PARENT]), height + 1
         return height
+
+    def is_in_own_terminal(self, owner: Owner) -> bool:
+        """Tell whether this process is in another terminal than an owner, and no agent says that it is its.
+
+        An editor has terminals for a person below the very process that is an agent's host.
+        """
+        stats = [None if pid is None else _stat(pid) for pid in (self._caller, owner.pid)]
+        own, theirs = (b"0" if stat is None else stat[_TERMINAL] for stat in stats)
+        if own in {b"0", theirs}:
+            return False
+        known = words_of(self._caller, "environ")
+        return not AGENTS.keys() & {os.fsdecode(one).partition("=")[0] for one in known}
 
     def marked(self, session: str) -> Sequence[Living]:
         """Return the living processes, but this one, that were started within a session."""

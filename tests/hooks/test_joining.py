@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from hooks.conftest import payload
 from lastgood.hooks.event import HookEvent
 from lastgood.hooks.respond import respond
 from lastgood.workspace import Workspace
-from tools.command import Command
+from tools.command import COMMAND, Command
+from tools.terminal import Terminal
 
 # Every command of a test is started below this process.
 HOST, ABOVE = os.getpid(), os.getppid()
@@ -88,6 +90,23 @@ def test_a_save_from_elsewhere_counts_to_nobody_s_session(
     made = saved(lastgood)
 
     assert (made["session"], made["conversation"], made["actor"]["type"]) == (None, None, "unknown")
+
+
+@pytest.mark.parametrize("agents", [False, True])
+def test_what_is_typed_in_a_terminal_below_a_host_is_an_agents_where_that_says_so(
+    conversations: Conversations, lastgood: Command, agents: bool
+) -> None:
+    """An editor is the host of an agent, and has terminals for a person."""
+    session = conversations.begins("one")
+    conversations.tells("one", "prompt", text="write it")
+    (lastgood.project / "file").write_text("typed\n")
+    environment = lastgood.environment | ({"CURSOR_AGENT": "1"} if agents else {})
+    words = [sys.executable, COMMAND, "save", "mine"]
+    with Terminal(words, cwd=lastgood.project, environment=environment) as terminal:
+        assert terminal.end() == 0
+
+    (made,) = (one for one in conversations.workspace.list() if one.message == "mine")
+    assert (made.session, made.actor.type) == ((session, "agent") if agents else (None, "person"))
 
 
 def test_of_a_host_within_another_the_nearer_one_counts(

@@ -128,13 +128,16 @@ def test_a_checkpoint_bears_the_name_of_the_agent(modern: Served) -> None:
 def test_a_checkpoint_belongs_to_the_session_of_the_host_above(
     modern: Served, workspace: lastgood.Workspace, sleeper: Callable[[], subprocess.Popen[bytes]]
 ) -> None:
-    """P1: and to nobody else's."""
+    """P1: and to nobody else's; of two conversations to that in which a turn is under way."""
     mine = workspace.session_start(owner_pid=os.getpid(), exclusive=False).session.id
     workspace.session_start(owner_pid=sleeper().pid, exclusive=False)
-
     assert [one.id for one in workspace.sessions(own=True)] == [mine]
+    newer = workspace.session_start(owner_pid=os.getpid(), exclusive=False).session.id
+    workspace.within(mine).step_start("write it")
+
     assert modern.done("save", message="within")["checkpoint"]["session"] == mine
-    workspace.session_end(mine)
+    for one in mine, newer:
+        workspace.session_end(one)
     assert modern.done("save", message="after")["checkpoint"]["session"] is None
 
 

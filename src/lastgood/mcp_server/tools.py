@@ -61,9 +61,7 @@ class Form(Value):
 
 
 def _save(workspace: Workspace, words: Words, agent: str | None) -> Document:
-    """Save, in the session that hooks keep for the host above if there is one: with its conversation."""
-    for own in workspace.sessions(own=True)[:1]:
-        workspace = workspace.within(own.id)
+    """Save: of a host above in whose session, that hooks keep, a turn is under way, with its conversation."""
     actor = Actor() if words.get("kind") in PROGRAMS else Actor(type="agent", name=agent)
     return told(workspace.save(**words, actor=actor))
 

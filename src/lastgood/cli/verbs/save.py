@@ -20,6 +20,7 @@ from lastgood.ids import SESSION_VARIABLE
 from lastgood.lease import is_agents
 from lastgood.model.checkpoint import PROGRAMS, Actor
 from lastgood.paths import printable, to_text
+from lastgood.processes import AGENTS
 from lastgood.value import cast
 from lastgood.workspace.opened import OpenWorkspace, Proposal
 
@@ -34,17 +35,6 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import CheckReport, HealthNote, Manifest, SaveReport
     from lastgood.model.tree import Gap
 
-# What agents set in the environment of the commands that they start.
-_AGENTS = {
-    "CLAUDECODE": "claude-code",
-    "CLINE_ACTIVE": "cline",
-    "CODEX_SANDBOX": "codex",
-    "CODEX_SANDBOX_NETWORK_DISABLED": "codex",
-    "CODEX_THREAD_ID": "codex",
-    "CURSOR_AGENT": "cursor",
-    "GEMINI_CLI": "gemini-cli",
-    "OPENCODE": "opencode",
-}
 _GAPS_SHOWN = 10
 _IGNORED_SHOWN = 3
 
@@ -89,9 +79,9 @@ def save_verb(call: Call, console: Console) -> int:
 def _actor(console: Console, workspace: OpenWorkspace) -> Actor:
     """Return who saves: an agent that says so in its environment, a session's, or a person on a terminal.
 
-    Below the process whose session it is an agent works, whatever terminal that gives its commands.
+    Below the process whose session it is an agent works, or a person in a terminal of their own.
     """
-    for variable, name in _AGENTS.items():
+    for variable, name in AGENTS.items():
         if console.environment.get(variable):
             return Actor(type="agent", name=name)
     if console.environment.get(SESSION_VARIABLE) or is_agents(workspace._context):  # noqa: SLF001 - no verb says
