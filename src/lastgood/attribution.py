@@ -671,28 +671,39 @@ def left_off(context: Context, transcript: str) -> int | None:
     return max(over, default=None)
 
 
-def shared_paths(context: Context) -> dict[bytes, tuple[str, ...]]:
-    """Return the files that changed in several sessions that are under way, with these sessions' ids.
+class Shared(Value):
+    """The sessions under way in which a file changed; ``known`` tells that it was changed in each of them.
 
-    Told by the newest checkpoints of each. Whose which change is cannot be told where their turns overlap.
+    Else it may have been one alone: in the turns that overlap nobody can tell whose a change is.
     """
+
+    sessions: tuple[str, ...]
+    known: bool
+
+
+def shared_paths(context: Context) -> dict[bytes, Shared]:
+    """Return the files that changed in several sessions that are under way, by the newest checkpoints of each."""
     alive = [
         one
         for one in context.work.sessions(context.key, state="active")
         if state_of(context, one) == "active"
     ]
-    by: dict[bytes, list[str]] = {}
+    by: dict[bytes, dict[str, bool]] = {}
     authors = Authors(context)
     for session in alive if len(alive) > 1 else ():
-        for path in _changed_in(context, session.id, authors=authors):
-            by.setdefault(path, []).append(session.id)
-    return {path: tuple(ids) for path, ids in sorted(by.items()) if len(ids) > 1}
+        for path, known in _changed_in(context, session.id, authors=authors).items():
+            by.setdefault(path, {})[session.id] = known
+    return {
+        path: Shared(sessions=tuple(ids), known=all(ids.values()))
+        for path, ids in sorted(by.items())
+        if len(ids) > 1
+    }
 
 
-def _changed_in(context: Context, session: str, *, authors: Authors) -> set[bytes]:
-    """Return what changed in a session, as far as nobody else is known for it."""
+def _changed_in(context: Context, session: str, *, authors: Authors) -> dict[bytes, bool]:
+    """Return what changed in a session, as far as nobody else is known for it, and whether that is known."""
     query = Query(workspace_key=context.key, session=session, guards=False, brief=True, limit=_COMPARED)
-    paths: set[bytes] = set()
+    paths: dict[bytes, bool] = {}
     for one in context.catalogue.find(query):
         before = None if one.previous is None else context.catalogue.get(one.previous)
         if before is None or before.manifest.root == one.manifest.root:
@@ -701,11 +712,10 @@ def _changed_in(context: Context, session: str, *, authors: Authors) -> set[byte
             found = authors.changes_of(Link(after=_facts_of(one), before=_facts_of(before)))
         except Damaged:
             continue
-        paths.update(
-            each.change.path
-            for each in found
-            if each.by.actor.type != "person" and each.by.why not in {"restored", "unseen"}
-        )
+        for each in found:
+            if each.by.actor.type != "person" and each.by.why not in {"restored", "unseen"}:
+                path = each.change.path
+                paths[path] = paths.get(path, False) or each.by.why is None
     return paths
 
 
@@ -722,7 +732,9 @@ def _facts_of(checkpoint: Checkpoint) -> CheckpointFacts:
     )
 
 
-def shared_words(path: bytes, sessions: Sequence[str]) -> str:
+def shared_words(path: bytes, shared: Shared) -> str:
     """Return in words that several sessions are at one file."""
-    named = " and ".join(sessions)
-    return f"{printable(to_text(path))} changed in sessions {named}, all under way"
+    named, shown = " and ".join(shared.sessions), printable(to_text(path))
+    if shared.known:
+        return f"{shown} changed in sessions {named}, all under way"
+    return f"{shown} changed while sessions {named} were at work: in which is not known"

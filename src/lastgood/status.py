@@ -201,10 +201,10 @@ def _shared_notes(context: Context, living: Sequence[SessionReport]) -> list[Hea
     return [
         HealthNote(
             code="shared-file",
-            message=shared_words(path, sessions),
+            message=shared_words(path, shared),
             hint="whose which line is, as far as that is known: lastgood blame PATH",
         )
-        for path, sessions in list(found.items())[:_SHOWN]
+        for path, shared in list(found.items())[:_SHOWN]
     ]
 
 

@@ -510,7 +510,7 @@ def test_calls_of_tools_make_none_unless_that_is_asked_for(
 def test_beside_another_sessions_turn_nobody_knows_and_a_shared_file_is_told(
     workspace: Workspace, project: Path, host: Host
 ) -> None:
-    """T14: to the person, with both sessions and the path; by `status` too."""
+    """T14: to the person, with both sessions and the path; by `status` too, and no more than is known."""
     other = Host(workspace, project, name="two")
     other.tells("session-start")
     host.asked("write it")
@@ -523,10 +523,16 @@ def test_beside_another_sessions_turn_nobody_knows_and_a_shared_file_is_told(
     assert whose(workspace) == ["-", "unknown", "claude-code"]
     sessions = sorted({one.session for one in workspace.list() if one.session})
     assert reply.message is not None
-    assert "file changed in sessions" in reply.message
+    assert "file changed while sessions" in reply.message
     assert all(session in reply.message for session in sessions)
     [note] = [one for one in workspace.status().health if one.code == "shared-file"]
-    assert all(session in note.message for session in sessions)
+    assert "in which is not known" in note.message
+
+    host.asked("once more")
+    (project / "file").write_text("0\n1\n2\n3\n")
+    reply = host.tells("turn-end")
+    assert reply.message is not None
+    assert "file changed in sessions" in reply.message
 
     other.tells("session-end")
     assert not [one for one in workspace.status().health if one.code == "shared-file"]

@@ -92,21 +92,20 @@ def test_a_save_from_elsewhere_counts_to_nobody_s_session(
     assert (made["session"], made["conversation"], made["actor"]["type"]) == (None, None, "unknown")
 
 
-@pytest.mark.parametrize("agents", [False, True])
+@pytest.mark.parametrize("mark", [{}, {"CURSOR_AGENT": "1"}], ids=["typed", "agent's"])
 def test_what_is_typed_in_a_terminal_below_a_host_is_an_agents_where_that_says_so(
-    conversations: Conversations, lastgood: Command, agents: bool
+    conversations: Conversations, lastgood: Command, mark: dict[str, str]
 ) -> None:
     """An editor is the host of an agent, and has terminals for a person."""
     session = conversations.begins("one")
     conversations.tells("one", "prompt", text="write it")
     (lastgood.project / "file").write_text("typed\n")
-    environment = lastgood.environment | ({"CURSOR_AGENT": "1"} if agents else {})
     words = [sys.executable, COMMAND, "save", "mine"]
-    with Terminal(words, cwd=lastgood.project, environment=environment) as terminal:
+    with Terminal(words, cwd=lastgood.project, environment=lastgood.environment | mark) as terminal:
         assert terminal.end() == 0
 
     (made,) = (one for one in conversations.workspace.list() if one.message == "mine")
-    assert (made.session, made.actor.type) == ((session, "agent") if agents else (None, "person"))
+    assert (made.session, made.actor.type) == ((session, "agent") if mark else (None, "person"))
 
 
 def test_of_a_host_within_another_the_nearer_one_counts(

@@ -289,13 +289,13 @@ class _Moments:
             self._workspace.step_end(one, state="failed" if is_cut else "done")
         if report is None or not report.created:
             return Reply()
-        shared = shared_paths(self._context)
-        own = {path: ids for path, ids in shared.items() if self._session in ids}
+        found = shared_paths(self._context)
+        own = {path: shared for path, shared in found.items() if self._session in shared.sessions}
         if not own:
             return Reply()
-        path, ids = next(iter(own.items()))
+        path, shared = next(iter(own.items()))
         more = f" (and {len(own) - 1:,} more)" if len(own) > 1 else ""
-        return Reply(message=f"lastgood: {shared_words(path, ids)}{more}")
+        return Reply(message=f"lastgood: {shared_words(path, shared)}{more}")
 
     def _gone_on(self) -> list[Effect]:
         """Return the turn that the agent was had to go on with, as it was told to have ended."""
