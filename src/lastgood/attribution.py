@@ -682,7 +682,7 @@ class Shared(Value):
 
 
 def shared_paths(context: Context) -> dict[bytes, Shared]:
-    """Return the files that changed in several sessions that are under way, by the newest checkpoints of each."""
+    """Return the files that changed in several sessions that are under way, by the newest checkpoints."""
     alive = [
         one
         for one in context.work.sessions(context.key, state="active")
