@@ -34,6 +34,7 @@ def hint(*words: str) -> str:
         ("grep total src", "lastgood log -S total src"),
         ("search fixed", "lastgood list fixed"),
         ("list -S fixed", "lastgood log -S fixed"),
+        ("report --plot", "lastgood report --html FILE"),
         ("dump @ a.txt", "lastgood cat REF PATH"),
         ("mount /mnt", "lastgood restore REF --to DIR"),
         ("st", "lastgood status"),

@@ -181,6 +181,7 @@ def _nearest(word: str) -> str:
 _WHOLE = "all files come back of themselves: lastgood restore @"
 _ASKED = "to be asked nothing: --yes"
 _TIME = "a time is a REF: lastgood restore @{1h}"
+_PLOTS = "a page with plots: lastgood report --html FILE"
 _PATCH = "what changed then: lastgood diff --previous REF PATH"
 _OPTIONS = {
     ("restore", "-f"): _ASKED,
@@ -196,6 +197,7 @@ _OPTIONS = {
     ("log", "-p"): _PATCH,
     ("log", "--patch"): _PATCH,
     ("log", "-G"): _TEXT,
+    **{("report", f"--{word}"): _PLOTS for word in ("plot", "plots", "chart", "charts", "graph")},
     ("undo", "-n"): _DONE,
     ("undo", "--dry-run"): _DONE,
     ("undo", "-y"): "undo asks nothing; what it replaces is saved first",

@@ -129,7 +129,7 @@ STORE: tuple[Verb, ...] = (
         says="sessions, tasks, success, times, sizes and tokens of a period",
         about=(
             "As text, as JSON, or as one HTML page with plots that needs no network and has no\n"
-            "script in it (the plots need: pip install 'lastgood[report]'). Known shapes of\n"
+            "script in it (what the page needs, `lastgood doctor` tells). Known shapes of\n"
             "secrets are left out of all of them."
         ),
         options=(

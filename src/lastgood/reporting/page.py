@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 # --- Draws a plot as SVG that belongs into a page: by Vega-Lite, now, so that the page needs no script ---
 
-INSTALL = "pip install 'lastgood[report]'"
+INSTALL = (
+    "the command that installs it here: lastgood doctor\ntext and --json need no library: lastgood report"
+)
 WIDE, NARROW = 700, 330
 _LABELS = {WIDE: 200, NARROW: 104}
 _TEXT = 120
