@@ -460,6 +460,9 @@ def test_a_time_of_several_words_needs_no_quotes_on_a_terminal(lastgood: Command
     lastgood("save")
     for typed in ("10 minutes ago a.txt", "a.txt 10 minutes ago", "a.txt 10m"):
         assert "10 min old" in lastgood.terminal("restore", *typed.split(), expect=10).out
+    assert "1 h old" in lastgood.terminal("restore", "last", "hour", "a.txt", expect=10).out
+    said = lastgood("restore", "a.txt~1", "--yes", expect=10).err
+    assert "write: lastgood restore @~1 -- a.txt" in said
     said = lastgood("restore", "a.txt", "10", "minutes", "ago", "--yes", expect=2).err
     assert "write: lastgood restore '10 minutes ago' a.txt" in said
     said = lastgood("restore", "10", "minutes", "ago", "--yes", expect=2).err

@@ -105,8 +105,16 @@ _ANSWERS = {
     "/help": _HELP,
     "man": "the manual page: lastgood help --man",
     "usage": _HELP,
+    # a file that is missed
+    **dict.fromkeys(("get", "undelete", "unrm"), _RESTORE),
+    "versions": _LOG,
 }
 _GOING_BACK = frozenset({"checkout", "edit", "reset", "revert", "switch"})
+# What takes paths there, with the verb that does here.
+_OF_PATHS = {
+    **dict.fromkeys(("get", "undelete", "unrm"), "restore"),
+    **dict.fromkeys(("history", "versions"), "log"),
+}
 
 
 def unknown_verb(word: str, after: Sequence[str] = ()) -> Usage:
@@ -137,6 +145,8 @@ def _exact(word: str, after: Sequence[str]) -> str | None:
         ref = _as_ref(plain[0])
         if ref is not None or "--" in after or all(os.path.lexists(one) for one in plain):
             command = f"restore {' '.join(map(quoted, [ref or plain[0], *plain[1:]]))}"
+    elif word in _OF_PATHS and plain:
+        command = f"{_OF_PATHS[word]} {' '.join(map(quoted, plain))}"
     elif word == "reset" and "--hard" in after:
         command = "restore @"
     elif word == "commit" and plain:
@@ -192,6 +202,10 @@ _OPTIONS = {
     ("restore", "--time"): _TIME,
     ("restore", "--date"): _TIME,
     ("restore", "--at"): _TIME,
+    ("list", "--last"): "the newest five: lastgood list -n 5",
+    ("restore", "-i"): _BACK,
+    ("restore", "--latest"): "the newest is a REF: lastgood restore latest",
+    ("restore", "--last"): "the newest is a REF: lastgood restore latest",
     ("restore", "-p"): "some paths of it: lastgood restore REF PATH...",
     ("restore", "--patch"): "some paths of it: lastgood restore REF PATH...",
     ("log", "-p"): _PATCH,

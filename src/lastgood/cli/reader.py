@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.cli.grammar import Call
+from lastgood.cli.grammar import Call, quoted
 from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, verb_of
 from lastgood.errors import Usage
 from lastgood.paths import printable
@@ -258,6 +258,9 @@ def _too_many(verb: Verb, word: str) -> Usage:
         hint = _command_hint(verb)
     elif verb.name in {"undo", "redo"}:
         hint += f"   (one at a time; what there is: lastgood {verb.name} --list)"
+        hint += f"\nto bring one file back: lastgood restore {quoted(word)}"
+    elif verb.name == "status":
+        hint = f"what changed there: lastgood diff --stat {quoted(word)}"
     elif verb.name == "save":
         hint = "put a message of several words in quotes"
     return Usage(f"`{verb.name}` does not know what to do with '{printable(word)}'", hint=hint)

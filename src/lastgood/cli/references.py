@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 _SHOWN_OTHERS = 5
 # So many of the last versions of a path are tried for one that can be read.
 _LOOKED_AT = 16
-# A time has so many words: ``10 minutes ago``.
-_TIME_WORDS = 3
 # So wide is a terminal that does not say.
 _COLUMNS = 80
 
@@ -146,14 +144,11 @@ def with_time(call: Call, workspace: OpenWorkspace) -> Call:
     It may come after the paths too.
     """
     words = (*call.arguments, *(call.paths or ()))
-    for place in (0, len(words) - _TIME_WORDS):
-        said, rest = words[place:][:_TIME_WORDS], (*words[:place], *words[place + _TIME_WORDS :])
+    for length, place in ((3, 0), (3, len(words) - 3), (2, 0), (2, len(words) - 2)):
+        said, rest = words[place:][:length], (*words[:place], *words[place + length :])
         # Only what can be meant as nothing else: `5 d` may be a checkpoint and a path.
-        if (
-            len(said) < _TIME_WORDS
-            or said[-1] != "ago"
-            or any(_is_there(one, call, workspace) for one in said)
-        ):
+        is_time = len(said) == length and (said[-1] == "ago" or (length, said[0]) == (2, "last"))
+        if not is_time or any(_is_there(one, call, workspace) for one in said):
             continue
         if _as_ref(" ".join(said), workspace) is not None:
             return call.replace(arguments=(" ".join(said),), paths=rest)
@@ -281,13 +276,16 @@ def _swapped(call: Call, workspace: OpenWorkspace) -> str | None:
 
 
 def _joined(word: str, call: Call, workspace: OpenWorkspace) -> tuple[str, str] | None:
-    """Return the REF and the path of a word such as git takes: ``@~1:a.txt``, or ``a.txt@{1h}``."""
+    """Return the REF and the path of a word such as git takes: ``@~1:a.txt``, ``a.txt@{1h}``, ``a.txt~1``."""
     ref, colon, path = word.partition(":") if "}:" not in word else word.partition("}:")
     if colon and path and _is_ref(ref := ref + colon[:-1], workspace):
         return ref, path
     path, at, rest = word.rpartition("@")
     if path and at and rest[:1] in {"", "~", "{"} and _holder(path, call, workspace) is not None:
         return at + rest, path
+    path, _, back = word.rpartition("~")
+    if path and back.isascii() and back.isdigit() and _holder(path, call, workspace) is not None:
+        return f"@~{back}", path
     return None
 
 

@@ -99,14 +99,14 @@ def _show_found(report: LogReport, call: Call, console: Console, *, workspace: O
 
 
 def _way_back(newest: PathChange, call: Call, workspace: OpenWorkspace) -> str:
-    """Return the command for the last version of a file that has the text, or had it."""
+    """Return the command for the last version of a file that has the text, else for that of the change."""
     one = next((one for one in newest.occurrences if not one.after), newest.occurrences[0])
     path, holder = quoted(as_typed(to_text(one.path), call, workspace)), newest.checkpoint
     if not one.after:
         before = workspace.previous(holder.id)
         if before is not None:
             return f"the last with it: {call.command(f'restore {before.short_id} {path}')}"
-    return f"to bring one back: {call.command(f'restore ID {path}')}"
+    return f"as it was then: {call.command(f'restore {holder.short_id} {path}')}"
 
 
 def _show_changes(report: LogReport, typed: str, call: Call, console: Console) -> None:
