@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lastgood.cli import other_words
 from lastgood.cli.main import main
 from lastgood.cli.reader import read
 from lastgood.cli.table import spellings
@@ -60,7 +61,6 @@ def hint(*words: str) -> str:
         ("restore --source=@~1 a.txt", "lastgood restore @~1 PATH..."),
         ("restore -f @", "--yes"),
         ("restore --hard @", "lastgood restore @"),
-        ("undo --dry-run", "lastgood undo --list"),
         ("log -p a.txt", "lastgood diff --previous REF PATH"),
     ],
 )
@@ -119,3 +119,11 @@ def test_a_message_may_be_given_as_git_takes_it() -> None:
 )
 def test_what_git_calls_a_commit_has_a_ref_of_ours(typed: str, ours: str | None) -> None:
     assert meant_by(typed) == ours
+
+
+def test_no_option_that_a_verb_has_is_answered_as_another_tools() -> None:
+    """Nobody would ever be told it."""
+    for verb, option in other_words._OPTIONS:
+        if verb:
+            own = spellings()[verb].options
+            assert option not in {f"--{one.name}" for one in own} | {f"-{one.short}" for one in own}

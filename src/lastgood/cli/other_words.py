@@ -212,11 +212,6 @@ _OPTIONS = {
     ("log", "--patch"): _PATCH,
     ("log", "-G"): _TEXT,
     **{("report", f"--{word}"): _PLOTS for word in ("plot", "plots", "chart", "charts", "graph")},
-    ("undo", "-n"): _DONE,
-    ("undo", "--dry-run"): _DONE,
-    ("undo", "-y"): "undo asks nothing; what it replaces is saved first",
-    ("undo", "--yes"): "undo asks nothing; what it replaces is saved first",
-    ("redo", "--dry-run"): "what can be done again: lastgood redo --list",
     ("", "-v"): "lastgood --version",
     ("", "-?"): _HELP,
 }
