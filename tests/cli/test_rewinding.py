@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import lastgood as package
@@ -149,3 +151,32 @@ def test_an_undo_is_shown_before_it_is_done(ran: Command) -> None:
     assert "  change  b" in shown
     assert shown[-1] == "Nothing changed. To do it: lastgood undo --force"
     assert files(ran)["b"] == "0"
+
+
+def test_the_plan_of_what_an_agent_changed_says_all_within_eighty_columns(lastgood: Command) -> None:
+    """T17, S5: what goes, where both changed one place, and what stays, each as often as it is counted."""
+    text = "".join(f"line {number}\n" for number in range(1, 21))
+    for name, content in (("app.py", text), (".gitignore", ".env\n"), (".env", "KEY=1\n"), ("b", "0\n")):
+        (lastgood.project / name).write_text(content, encoding="utf-8")
+    lastgood("save", "start")
+    does = "sed -i 's/line 3$/agent/; s/line 18/agent/' app.py; echo KEY=2 > .env; echo 1 > b; echo > new"
+    lastgood("run", "--", "sh", "-c", does)
+    edited = (lastgood.project / "app.py").read_text(encoding="utf-8").replace("line 17", "mine")
+    (lastgood.project / "app.py").write_text(edited, encoding="utf-8")
+
+    asked = lastgood.terminal("rewind", "1", "--only-agent", answers="n\n", expect=130).out
+    asked = re.sub(r"\x1b\[[0-9;]*m", "", asked)  # colours
+
+    assert max(map(len, asked.splitlines())) <= 80
+    said = " ".join(asked.split())
+    for words in (
+        "3 files to write, 1 file to delete, 1 private file kept.",
+        "counts as the agent's: edits that you made then go too. What you changed between them stays.",
+        "delete new",
+        "change app.py (conflict: kept as it is where both changed it)",
+        "change b",
+        "create app.py.lastgood-ckpt_",
+        ".env differs and stays as it is:",
+    ):
+        assert words in said
+    assert lastgood("rewind", "1", "--only-agent", "--yes", expect=3).out.count(" kept") == 1

@@ -154,6 +154,33 @@ def test_what_both_changed_in_one_place_is_a_conflict(work: Work) -> None:
     assert beside.read_text() == "one\n"
 
 
+@pytest.mark.parametrize("turns", [1, 2], ids=["in one turn", "in several"])
+def test_what_a_person_changed_beside_stays_with_the_line_next_to_it_and_the_rest_goes(
+    work: Work, turns: int
+) -> None:
+    """T17: and is named; what the file would have been lies beside it."""
+    first = TEXT.replace("line 3\n", "LINE 3\n")
+    if turns == 2:
+        work.agent(both=first)
+        work.person(mine="two\n", both=first.replace("line 8\n", "mine\n"))
+    text = work.text("both") if turns == 2 else first
+    assert text is not None
+    work.agent(both=text.replace("line 18\n", "LINE 18\n"))
+    now = text.replace("line 18\n", "LINE 18\n").replace("line 17\n", "mine 17\n")
+    work.person(both=now)
+
+    report = work.workspace.restore(only_agent=True)
+
+    assert work.text("both") == now.replace("LINE 3\n", "line 3\n")
+    assert report.conflicts == (b"both",)
+    assert not report.complete
+    [beside] = work.project.glob("both.lastgood-*")
+    assert beside.read_text() == TEXT
+    work.workspace.undo()
+    assert work.text("both") == now
+    assert not beside.exists()
+
+
 def test_a_file_of_the_agents_that_a_person_went_on_with_stays(work: Work) -> None:
     work.agent(new="one\n")
     work.person(new="one\nmore\n")

@@ -22,7 +22,7 @@ from lastgood.cli.wording import (
 from lastgood.ids import short
 from lastgood.model.canonical import PATH, Fields
 from lastgood.model.operation import CONFLICT, DISCARDED, NOT_BACK
-from lastgood.model.report import MARKED, counts_of, planned_outcomes
+from lastgood.model.report import MARKED, PARTLY, counts_of, planned_outcomes
 from lastgood.paths import Covering, printable, to_text, ways
 from lastgood.restore.plan import SPARED
 
@@ -57,7 +57,7 @@ _DONE = {
 }
 _REMARKED = ("failed", "skipped", "kept")
 # Reasons that are told although all went well.
-_TOLD = frozenset({MARKED, DISCARDED, NOT_BACK})
+_TOLD = frozenset({MARKED, PARTLY, DISCARDED, NOT_BACK})
 _PARTS = {"progress": "progress", "conversation": "conversation", "git": "HEAD and index"}
 _SHOWN_STEPS = 20
 # What a line has before its path.
@@ -68,12 +68,12 @@ _TYPED = 100
 
 def plan_counts(plan: RestorePlan) -> str:
     """Return in words what a plan will do."""
-    return _phrase(counts_of(planned_outcomes(plan)), done=False)
+    return _phrase(planned_outcomes(plan), done=False)
 
 
 def report_counts(outcomes: Iterable[Outcome]) -> str:
     """Return in words what was done."""
-    return _phrase(counts_of(outcomes), done=True)
+    return _phrase(tuple(outcomes), done=True)
 
 
 def done_words(outcomes: Sequence[Outcome], what: str, *, verb: str = "restored") -> str:
@@ -89,11 +89,16 @@ def done_words(outcomes: Sequence[Outcome], what: str, *, verb: str = "restored"
     return f"{said} ({report_counts(rest)})" if len(failed) < tried else said
 
 
-def _phrase(counts: Mapping[str, int], *, done: bool) -> str:
+def _phrase(outcomes: Sequence[Outcome], *, done: bool) -> str:
+    """Return how many paths there are of each; private files that stay are counted by themselves."""
+    spared = sum(one.reason == SPARED for one in outcomes)
+    counts = counts_of(one for one in outcomes if one.reason != SPARED)
     words = []
     for action, noun, phrase in _PHRASES:
         if counts[action]:
             words.append(f"{count(counts[action], noun)} {_DONE.get(phrase, phrase) if done else phrase}")
+    if spared:
+        words.append(f"{count(spared, 'private file')} kept")
     if counts["fail"]:
         words.append(f"{count(counts['fail'], 'path')} failed")
     return ", ".join(words) if words else "no files"
@@ -212,7 +217,7 @@ def remarks(outcomes: Sequence[Outcome], *, then: str = "as it was", root: str |
 
 def _beside(outcome: Outcome, outcomes: Sequence[Outcome]) -> list[bytes]:
     """Return where the other version of a conflict was written; none of what was no conflict."""
-    if outcome.reason != CONFLICT:
+    if outcome.reason not in {CONFLICT, PARTLY}:
         return []
     begin = outcome.path + b".lastgood-"
     return [one.path for one in outcomes if one.action == "write" and one.path.startswith(begin)]

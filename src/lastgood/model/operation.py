@@ -93,13 +93,14 @@ class Merged(Value):
     """A path whose content is merged: the blobs of the base and of the target that it is made from.
 
     The third is what the path's step has, the result what it wants. ``then`` are the bases and targets that
-    this is merged with in turn.
+    this is merged with in turn. ``favour`` says whose the places are that both changed, if the plan does not.
     """
 
     path: bytes
     base: bytes
     target: bytes
     then: tuple[tuple[bytes, bytes], ...] = ()
+    favour: Favour | None = None
 
 
 class RestorePlan(Value):

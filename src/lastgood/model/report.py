@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # The reason of a path that was written with the marks of its conflicts in it.
 MARKED = "conflict: marked in the file"
+# Of one that was merged but for the places that both sides changed.
+PARTLY = "conflict: kept as it is where both changed it"
 
 _COUNTED = ("write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip", "fail")
 _UNDONE = {"failed": "fail", "skipped": "skip", "kept": "keep"}
@@ -308,7 +310,7 @@ class RestoreReport(Value):
 
 
 def _is_omission(outcome: Outcome) -> bool:
-    return outcome.result in {"skipped", "failed"} or outcome.reason == MARKED
+    return outcome.result in {"skipped", "failed"} or outcome.reason in {MARKED, PARTLY}
 
 
 class RewindExtent(Value):

@@ -11,7 +11,7 @@ from lastgood.host import MergeInput
 from lastgood.ids import short
 from lastgood.model.operation import CONFLICT, Merged, Step
 from lastgood.model.path_safety import LONGEST_NAME
-from lastgood.model.report import MARKED
+from lastgood.model.report import MARKED, PARTLY
 from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, Entry, TreeId, same_content
 from lastgood.paths import LONGEST_PATH, Covering, ancestors, join, parent, printable, to_text, within
 from lastgood.restore.plan import DELETED, SPARED, UNTOUCHED, action_between, barred, in_order, occupied, plan
@@ -58,10 +58,19 @@ class Sides(Value):
 
 
 class MergedBlob(Value):
-    """The blob that a merge of texts gives; ``marked`` if conflicts are marked in it."""
+    """The blob that a merge of texts gives; ``marked`` if conflicts are marked in it.
+
+    ``partly``: where both sides changed a text, it is as at present.
+    """
 
     oid: bytes
     marked: bool = False
+    partly: bool = False
+
+    @property
+    def conflict(self) -> str | None:
+        """What is told of it, None of one without conflicts."""
+        return MARKED if self.marked else PARTLY if self.partly else None
 
 
 class MergedPath(Value):
@@ -113,8 +122,11 @@ def _of_files(sides: Sides, blend: Blend, favour: Favour | None) -> MergedPath |
         return None
     return MergedPath(
         want=present.replace(oid=blended.oid, mode=mode),
-        conflict=MARKED if blended.marked else None,
-        merged=Merged(path=sides.path, base=base.oid, target=target.oid),
+        conflict=blended.conflict,
+        beside=target if blended.partly else None,
+        merged=Merged(
+            path=sides.path, base=base.oid, target=target.oid, favour="ours" if blended.partly else None
+        ),
     )
 
 
@@ -451,8 +463,9 @@ def _folded(
         return _of_conflict(last, contents.favour)
     return MergedPath(
         want=sides.present.replace(oid=blended.oid, mode=mode),
-        conflict=MARKED if blended.marked else None,
-        merged=merged,
+        conflict=blended.conflict,
+        beside=last.target if blended.partly else None,
+        merged=merged.replace(favour="ours") if blended.partly else merged,
     )
 
 
@@ -546,10 +559,14 @@ class Merge(Value):
 
 
 class Contents:
-    """Blends the contents of files, and stores nothing: `hold` does that again when it is time."""
+    """Blends the contents of files, and stores nothing: `hold` does that again when it is time.
 
-    def __init__(self, context: Context, *, favour: Favour | None, label: str) -> None:
+    With ``partly`` a text in which both sides changed the same places is merged everywhere else.
+    """
+
+    def __init__(self, context: Context, *, favour: Favour | None, label: str, partly: bool = False) -> None:
         self._context = context
+        self._partly = partly
         self.favour: Favour | None = favour
         self._label = label
 
@@ -563,9 +580,17 @@ class Contents:
     def blended(self, parts: Merged, present: Entry) -> MergedBlob | None:
         """Return the blob of what a path has, merged with each base and target in turn; None as `blend`."""
         found = self.merge(parts, present=present)
+        if found is not None and not found[1] and self.favour is None and self._partly:
+            return self._blended_partly(parts, present)
         if found is None or (not found[1] and self.favour is None):
             return None
         return MergedBlob(oid=blob_id(found[0]), marked=not found[1] and self.favour == "markers")
+
+    def _blended_partly(self, parts: Merged, present: Entry) -> MergedBlob | None:
+        """Return the blob with what both sides changed left as it is; None if nothing else changes."""
+        found = self.merge(parts.replace(favour="ours"), present=present)
+        oid = None if found is None else blob_id(found[0])
+        return None if oid is None or oid == present.oid else MergedBlob(oid=oid, partly=True)
 
     def merge(self, parts: Merged, *, present: Entry) -> tuple[bytes, bool] | None:
         """Return the merged content and whether it is without conflicts; None for what is no text."""
@@ -589,7 +614,8 @@ class Contents:
                 continue
             if len(ours) > _LARGEST or any(_is_binary(text) for text in (texts.base, ours, texts.theirs)):
                 return None
-            made = self._context.merger().merge(texts, favour=self.favour, label=self._label)
+            favour = parts.favour or self.favour
+            made = self._context.merger().merge(texts, favour=favour, label=self._label)
             ours, clean = made.content, clean and made.clean
         return ours, clean
 
@@ -634,11 +660,15 @@ def taken_back(
     *,
     source: str | None,
     favour: Favour | None = None,
+    partly: bool = False,
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
-    """Return steps that keep what changed since, and what of them has to be stored."""
+    """Return steps that keep what changed since, and what of them has to be stored.
+
+    A text with conflicts stays as it is; ``partly`` it stays so only where they are.
+    """
     label = short(source or "then")
     found = None if source is None else snapshot.context.catalogue.get(source)
-    contents = Contents(snapshot.context, favour=favour, label=label)
+    contents = Contents(snapshot.context, favour=favour, label=label, partly=partly)
     made, merged = revert_merge(
         reverted,
         snapshot.actual,

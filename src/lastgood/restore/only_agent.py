@@ -253,7 +253,9 @@ def agent_steps(
         else:
             reverted.append(_reverted(path, pairs))
     target = Files(tree_of(work.target), context.engine)
-    steps, merged = taken_back(snapshot, tuple(reverted), source=work.target.id, favour=work.favour)
+    steps, merged = taken_back(
+        snapshot, tuple(reverted), source=work.target.id, favour=work.favour, partly=True
+    )
     steps = tuple(
         one.replace(reason=UNDER_WAY) if one.reason is None and one.path in open_paths else one
         for one in steps
