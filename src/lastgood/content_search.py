@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from lastgood.diff import moves
@@ -67,9 +68,11 @@ class ContentSearch:
 
 def count_in(pieces: Iterable[bytes], text: bytes) -> int:
     """Return how often a text is in what comes in pieces, none of these places within another."""
+    pattern = re.compile(re.escape(text))
     found, rest = 0, b""
     for piece in pieces:
-        *before, last = (rest + piece).split(text)
-        found += len(before)
-        rest = last[len(last) - len(text) + 1 :] if len(last) >= len(text) else last
+        content, end = rest + piece, 0
+        for match in pattern.finditer(content) if text in content else ():
+            found, end = found + 1, match.end()
+        rest = content[max(end, len(content) - len(text) + 1) :]
     return found

@@ -82,6 +82,17 @@ def test_the_row_under_the_cursor_has_its_changed_files_named(three: Command) ->
         terminal.type(ESCAPE)
 
 
+def test_a_checkpoint_that_nobody_named_is_told_by_its_files(three: Command) -> None:
+    """S20: sixty rows of the same word would help nobody."""
+    three("save", "--kind", "auto")
+    (three.project / "b.txt").write_text("new", encoding="utf-8")
+    three("save", "--kind", "auto")
+    with shown(three, "restore") as terminal:
+        terminal.until(HELP)
+        assert ["(auto) b.txt " in terminal.shown[1], "(auto) a.txt " in terminal.shown[2]] == [True, True]
+        terminal.type(ESCAPE)
+
+
 def test_arrows_move(three: Command) -> None:
     with shown(three, "restore") as terminal:
         terminal.until("> ")

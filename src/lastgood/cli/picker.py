@@ -15,7 +15,7 @@ from codecs import getincrementaldecoder
 
 from lastgood.cli.folding import folded
 from lastgood.cli.searching import few_paths, paths_with, says
-from lastgood.cli.wording import brief_moment, count, padded, path_text, shortened, title
+from lastgood.cli.wording import UNTITLED, brief_moment, count, padded, path_text, shortened, title
 from lastgood.cli.wording import width as columns_of
 from lastgood.paths import printable
 from lastgood.value import Value
@@ -202,6 +202,7 @@ class Picking:
         room = max(1, rows - 3)
         self._top = max(min(self._top, self._cursor), self._cursor - room + 1)
         shown = self._fitting[self._top : self._top + room]
+        self._look_up([one for one in shown if title(one) == UNTITLED])
         now = time.time_ns()
         width = max(8, columns - 1)
         asked = f"{question.removesuffix(':')}, by file:" if self._by_file else question
@@ -210,7 +211,8 @@ class Picking:
         lines = [shortened(f"{asked} {printable(self.typed).strip()}", width)]
         for number, one in enumerate(shown, self._top):
             mark = ">" if number == self._cursor else "@" if one.id == self._at else " "
-            text = shortened(f"{mark} {_row(one, now, width - 2, beside=self._beside(one))}", width)
+            row = _row(one, now, width - 2, label=self._label(one), beside=self._beside(one))
+            text = shortened(f"{mark} {row}", width)
             chosen = colour and number == self._cursor
             lines.append(f"\x1b[7m{text}\x1b[0m" if chosen else text)
         if not shown:
@@ -238,13 +240,22 @@ class Picking:
         return f"{self._cursor + 1:,} of {len(self._fitting):,}{more}{also}{named}"
 
     def _there(self, checkpoint: Checkpoint) -> Sequence[bytes]:
-        """Return which paths changed at the checkpoint under the cursor; looked up as it gets there."""
-        changes = checkpoint.manifest.changes
-        if checkpoint.previous is None or changes.added + changes.modified + changes.deleted > _MANY:
-            return ()
-        if checkpoint.id not in self._looked_up:
-            self._looked_up.update(self._changed((checkpoint,)))
+        """Return which paths changed at a checkpoint; looked up as the cursor gets there."""
+        self._look_up((checkpoint,))
         return self._looked_up.get(checkpoint.id, ())
+
+    def _look_up(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Find out which paths changed at those of which that is not known, unless there are many."""
+        for one in checkpoints:
+            changes = one.manifest.changes
+            few = changes.added + changes.modified + changes.deleted <= _MANY
+            if few and one.previous is not None and one.id not in self._looked_up:
+                self._looked_up.update(self._changed((one,)))
+
+    def _label(self, checkpoint: Checkpoint) -> str:
+        """Return what a checkpoint is called; of one that nobody named, which files changed at it."""
+        label = title(checkpoint)
+        return f"{label} {few_paths(self._looked_up.get(checkpoint.id, ()))}" if label == UNTITLED else label
 
     @property
     def _is_all(self) -> bool:
@@ -294,16 +305,16 @@ class Picking:
         return count(changes.added + changes.modified + changes.deleted, "file") + " changed"
 
 
-def _row(checkpoint: Checkpoint, now: int, width: int, *, beside: str) -> str:
+def _row(checkpoint: Checkpoint, now: int, width: int, *, label: str, beside: str) -> str:
     """Return when a checkpoint was made, what it is called, and what is said of its files."""
     made = padded(brief_moment(checkpoint.manifest.created_at, now=now), _MADE)
     if width < _NARROW:
-        return f"{made} {title(checkpoint)}"
+        return f"{made} {label}"
     most = (width - _MADE - len(checkpoint.short_id) - 6) // 2
     beside = shortened(beside, most)
     beside = " " * max(0, _CHANGES - columns_of(beside)) + beside
     room = width - _MADE - columns_of(beside) - len(checkpoint.short_id) - 6
-    label = padded(shortened(title(checkpoint), room), room)
+    label = padded(shortened(label, room), room)
     return f"{made}  {label}  {beside}  {checkpoint.short_id}"
 
 

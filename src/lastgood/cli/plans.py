@@ -7,6 +7,7 @@ from lastgood.cli.hints import hint_lines
 from lastgood.cli.progress import is_command
 from lastgood.cli.typed_paths import as_typed, for_other_programs, typed_below
 from lastgood.cli.wording import (
+    UNTITLED,
     ago,
     called,
     changes,
@@ -556,7 +557,7 @@ def recovering_line(report: RecoverReport, *, asked: bool) -> str | None:
         return f"The workspace stands at checkpoint {called(checkpoint)}."
     if not asked:
         name = title(checkpoint)
-        shown = f"{checkpoint.short_id} (auto)" if name == "(auto)" else f"{name} ({checkpoint.short_id})"
+        shown = f"{checkpoint.short_id} (auto)" if name == UNTITLED else f"{name} ({checkpoint.short_id})"
         return f"Recovering from most recent checkpoint {shown}."
     made = moment(checkpoint.manifest.created_at)
     return f"Recovering from checkpoint {checkpoint.short_id} ({title(checkpoint).strip('()')}, {made})."

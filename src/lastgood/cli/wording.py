@@ -132,16 +132,19 @@ def changes(counts: Counts) -> str:
     return f"{counts.added:,} added, {counts.modified:,} modified, {counts.deleted:,} deleted"
 
 
+UNTITLED = "(auto)"
+
+
 def title(checkpoint: Checkpoint) -> str:
     """Return the name, else the first line of the message, else ``(auto)``."""
     text = checkpoint.name or checkpoint.message.strip().partition("\n")[0].rstrip()
-    return printable(text) if text else "(auto)"
+    return printable(text) if text else UNTITLED
 
 
 def called(checkpoint: Checkpoint) -> str:
     """Return a checkpoint's short id with its title where it has one."""
     text = title(checkpoint)
-    return checkpoint.short_id if text == "(auto)" else f"{checkpoint.short_id} ({shortened(text, 60)})"
+    return checkpoint.short_id if text == UNTITLED else f"{checkpoint.short_id} ({shortened(text, 60)})"
 
 
 def place(position: Position) -> str:

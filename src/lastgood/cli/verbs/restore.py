@@ -13,7 +13,7 @@ from lastgood.cli.references import are_alike, as_meant, looked_up, refuse_paths
 from lastgood.cli.restoring import again, agreed, check_options, plan_of, restore, telling_what_is_left
 from lastgood.cli.searching import few_paths
 from lastgood.cli.typed_paths import as_typed, current, paths_of
-from lastgood.cli.wording import ago, called, count, moment, shortened, table, title
+from lastgood.cli.wording import UNTITLED, ago, called, count, moment, shortened, table, title
 from lastgood.errors import LastgoodError, NotFound, Usage
 from lastgood.ids import short
 from lastgood.paths import printable, to_bytes, to_text, within
@@ -485,7 +485,7 @@ def _list(call: Call, console: Console, *, workspace: Restores) -> int:
 def _told(checkpoint: Checkpoint) -> str:
     """Return what a list calls a checkpoint: by its title, which says more than an id does."""
     text = title(checkpoint)
-    return checkpoint.short_id if text == "(auto)" else f"'{text}'"
+    return checkpoint.short_id if text == UNTITLED else f"'{text}'"
 
 
 def _changed(operation: Operation) -> str:
