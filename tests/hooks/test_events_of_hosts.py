@@ -79,6 +79,8 @@ KINDS = {
         "chat.message": "prompt",
         "tool.execute.before": "tool",
         "tool.execute.before-agent": "tool",
+        "tool.execute.before-write": "tool",
+        "tool.execute.after": "tool-end",
         "session.idle": "turn-end",
         "session.idle-cut": "turn-end",
         "session.compacting": "compaction",
@@ -273,6 +275,17 @@ def test_what_a_sub_agent_of_cline_begins_is_no_turn() -> None:
     inner = not_none(event("cline", "TaskStart-agent"))
     assert (inner.kind, not_none(event("cline", "TaskStart")).agent) == ("agent-start", None)
     assert inner.agent
+
+
+def test_of_calls_of_opencode_beside_each_other_none_is_named() -> None:
+    """S22: nor is there a look before one, unless it is risky, which would find what another is at."""
+    alone = not_none(event("opencode", "tool.execute.after"))
+    assert (alone.tool, alone.call, alone.changes) == ("write", "call_2", ("/home/user/project/notes.txt",))
+    assert not_none(event("opencode", "tool.execute.after", failed=True)).kind == "tool-failed"
+    together = not_none(event("opencode", "tool.execute.after", beside=True))
+    assert (together.kind, together.tool) == ("batch-end", None)
+    assert event("opencode", "tool.execute.before-write", beside=True) is None
+    assert not_none(event("opencode", "tool.execute.before", beside=True)).kind == "tool"
 
 
 def test_a_sub_agent_of_opencode_works_in_the_session_that_began_it() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from lastgood.settings import TRIGGERS
 from real.hosts import Host, working
 from tools.command import COMMAND, Command
 from tools.living import eventually, eventually_gone
@@ -123,6 +124,22 @@ def test_an_agent_is_told_what_was_taken_back_under_it(
     model.asked.clear()
     host.say("go on", resume=session)
     assert any("changed under you: notes.txt" in one for one in model.asked)
+
+
+def test_calls_of_tools_are_told_apart(name: str, host: Host, lastgood: Command) -> None:
+    """S22: where a host tells of both ends of each."""
+    if name != "opencode":
+        pytest.skip("it does not tell them apart")
+    lastgood.environment["LASTGOOD_AUTO_ON"] = ",".join((*TRIGGERS, "tool"))
+    host.environment["LASTGOOD_AUTO_ON"] = lastgood.environment["LASTGOOD_AUTO_ON"]
+    lastgood("install", name)
+    (lastgood.project / "mine.txt").write_text("mine\n")
+    host.say("first prompt")
+    host.say("second prompt", resume=resumed(host))
+
+    lines = lastgood("blame", "notes.txt", "--json").json["lines"]
+    assert [one["actor"]["name"] for one in lines] == ["write", "bash"]
+    assert all(one["actor"]["call"] for one in lines)
 
 
 def test_what_an_agent_saves_in_its_own_shell_is_of_its_session(host: Host, lastgood: Command) -> None:

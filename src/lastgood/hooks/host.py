@@ -53,8 +53,8 @@ class Placed(Value):
     """Where hooks belong: entries by event, under ``hooks`` in a JSON file, or whole files of our own.
 
     ``empty`` is what the JSON file says where there is none. Of our own files all say ``text``, and they are
-    programs if ``executable``. ``with_tools`` are the entries where calls of tools are to be told of too,
-    none where the host does not tell them apart.
+    programs if ``executable``. ``with_tools`` are the entries where calls of tools are to be told of too, and
+    ``text_with_tools`` is the text; nothing where the host does not tell them apart.
     """
 
     file: str
@@ -63,4 +63,5 @@ class Placed(Value):
     empty: str = "{}\n"
     own: tuple[str, ...] = ()
     text: str = ""
+    text_with_tools: str = ""
     executable: bool = False

@@ -13,6 +13,7 @@ from lastgood.errors import Usage
 from lastgood.hooks.event import HookEvent
 from lastgood.hooks.host import Placed
 from lastgood.hooks.payload import host_above, object_in, paths_in, text_in
+from lastgood.hooks.risk import is_risky
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _KINDS: dict[str, EventKind] = {
     "dispose": "session-end",
 }
 _PLUGIN = "opencode_plugin.js"
+# These change the file that they are told of, and nothing else.
+_EDITORS = frozenset({"write", "edit"})
 
 
 def is_from_it(payload: Mapping[str, object]) -> bool:
@@ -48,6 +51,12 @@ def event_of(
     if kind is None or session is None or folder is None:
         return None
     given = object_in(payload, "args")
+    tool, command, paths = text_in(payload, "tool"), text_in(given, "command"), paths_in(given)
+    is_beside = payload.get("beside") is True
+    if is_beside and kind == "tool" and not (command and is_risky(command)):
+        return None  # what is there now is what another one is at
+    if kind == "tool-end" and (is_beside or payload.get("failed") is True):
+        kind, tool = ("batch-end", None) if is_beside else ("tool-failed", tool)
     return HookEvent(
         host=NAME,
         kind=kind,
@@ -56,10 +65,11 @@ def event_of(
         transcript=_transcript(session, environment),
         owner=host_above(caller),
         text=_as_typed(text_in(payload, "text") or ""),
-        tool=text_in(payload, "tool"),
-        command=text_in(given, "command"),
+        tool=tool,
+        command=command,
         call=text_in(payload, "callID"),
-        paths=paths_in(given),
+        paths=paths,
+        changes=paths if tool in _EDITORS and paths else None,
         agent=text_in(payload, "agent"),
         is_cut=payload.get("cut") is True,
         moment=text_in(payload, "callID", "messageID"),
@@ -93,10 +103,12 @@ def placed(words: tuple[str, ...], environment: Mapping[str, str], *, project: s
     with open(os.path.join(os.path.dirname(__file__), _PLUGIN), encoding="utf-8") as file:
         text = file.read()
     file_name = f"{folder}/plugin/lastgood.js"
-    command = json.dumps([*words, "hook", NAME], ensure_ascii=False)
-    return Placed(
-        file=file_name, own=(file_name,), text=text.replace('["lastgood", "hook", "opencode"]', command)
-    )
+    command = [*words, "hook", NAME]
+    texts = [
+        text.replace('["lastgood", "hook", "opencode"]', json.dumps(one, ensure_ascii=False))
+        for one in (command, [*command, "--tools"])
+    ]
+    return Placed(file=file_name, own=(file_name,), text=texts[0], text_with_tools=texts[1])
 
 
 def advice(*, project: bool) -> tuple[str, ...]:

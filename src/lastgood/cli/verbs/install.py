@@ -88,12 +88,14 @@ def _placed(call: Call) -> tuple[Host, Placed]:
     project = os.path.abspath(call.text("directory") or ".") if call.has("project") else None
     placed = host.placed(_program(), os.environ, project=project)
     settings, _ = read_settings(project, environment=os.environ, flags=call.texts("set"))
-    return host, placed.replace(entries=placed.with_tools) if _tells_tools(placed, settings) else placed
+    if not _tells_tools(placed, settings):
+        return host, placed
+    return host, placed.replace(entries=placed.with_tools, text=placed.text_with_tools)
 
 
 def _tells_tools(placed: Placed, settings: Settings) -> bool:
     """Tell whether calls of tools are to make checkpoints, and the host can tell them apart."""
-    return bool(placed.with_tools) and settings.auto.wants("tool")
+    return bool(placed.with_tools or placed.text_with_tools) and settings.auto.wants("tool")
 
 
 def _entered(placed: Placed, *, host: str) -> list[_Edit]:
