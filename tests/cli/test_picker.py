@@ -448,3 +448,23 @@ def test_hostile_names_of_checkpoints_and_files_stay_in_their_row(three: Command
         assert len(rows) == len(HOSTILE) + 3, "a row was broken, or wiped out"
         terminal.type(ESCAPE)
         assert terminal.end() == 130
+
+
+def test_what_agents_changed_since_what_is_picked_is_taken_back(lastgood: Command) -> None:
+    """T17: in the turns or runs that began since, whatever is picked."""
+    (lastgood.project / "a").write_text("0\n", encoding="utf-8")
+    lastgood("save", "start")
+    lastgood("run", "--", "sh", "-c", "echo agent > a")
+    (lastgood.project / "notes").write_text("mine\n", encoding="utf-8")
+    lastgood("save", "my notes")
+    lastgood("run", "--", "sh", "-c", "echo agent > b")
+    with shown(lastgood, "rewind", "--only-agent") as terminal:
+        terminal.until("Rewind to:")
+        terminal.type("my notes")
+        terminal.until("my notes")
+        terminal.type(ENTER)
+        terminal.until("Go ahead?")
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    assert {path.name for path in lastgood.project.iterdir()} == {"a", "notes"}
+    assert (lastgood.project / "a").read_text(encoding="utf-8") == "agent\n"

@@ -2,8 +2,9 @@
 
 An oracle knows who wrote each line, all of which differ, and in which turn. `restore --only-agent` leaves
 each of a person's lines there but for those that were written in the middle of a turn (docs/attribution.md
-says so, and a plan marks those of a turn under way), and can be undone to the byte. `blame` gives no line to
-anybody but whoever wrote it.
+says so, and a plan marks those of a turn under way), and can be undone to the byte; so does `rewind N
+--only-agent`. A rewind names each file of which it takes along what a person wrote. `blame` gives no line
+to anybody but whoever wrote it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from lastgood.errors import LastgoodError, NotFound
 from lastgood.model.checkpoint import Actor
+from lastgood.model.operation import RestorePlan
 from lastgood.restore.only_agent import UNDER_WAY
 from lastgood.settings import TRIGGERS, AutoSettings, CaptureSettings, Settings
 from lastgood.workspace import open_workspace
@@ -377,30 +379,53 @@ class Hands(RuleBasedStateMachine):
             for one in self.workspace.sessions()
             if one.session.transcript is not None and f"talk-{talk.number}-" in one.session.transcript
         ]
-        before = self.everything()
-        there = self.texts()
         for session in of_talk[:2]:
-            try:
+            with suppress(NotFound):
                 plan = self.workspace.plan_restore(only_agent=True, session=session, force=True)
-            except NotFound:
-                continue
-            said = {step.path.decode() for step in plan.steps if step.reason == UNDER_WAY}
-            report = self.workspace.apply(plan)
-            for text in there - self.texts():
-                line = self.lines.get(text)
-                if text in self.began:
-                    continue
-                if line is None or line.who != "person" or line.exempt:
-                    continue
-                told = line.under_way and any(
-                    text.encode() in before[name] for name in said if name in before
+                self._takes_back(plan, back=back)
+
+    @rule(turns=st.integers(1, 4), back=st.booleans())
+    def take_back_the_last_turns(self, turns: int, *, back: bool) -> None:
+        with suppress(NotFound):
+            plan = self.workspace.plan_rewind(turns, only_agent=True, force=True)
+            self._takes_back(plan, back=back)
+
+    def _takes_back(self, plan: RestorePlan, *, back: bool) -> None:
+        before, there = self.everything(), self.texts()
+        said = {step.path.decode() for step in plan.steps if step.reason == UNDER_WAY}
+        report = self.workspace.apply(plan)
+        for text in self._lost_by_the_person(there):
+            told = self.lines[text].under_way and any(
+                text.encode() in before[name] for name in said if name in before
+            )
+            assert told, (text, plan.steps)
+        if back and report.operation is not None:
+            self.workspace.undo()
+            assert self.everything() == before
+
+    def _lost_by_the_person(self, there: set[str]) -> list[str]:
+        """Return the lines that are there no more and that anybody could know to be a person's."""
+        gone = [text for text in there - self.texts() if text not in self.began]
+        lines = [(text, self.lines.get(text)) for text in gone]
+        return [text for text, one in lines if one is not None and one.who == "person" and not one.exempt]
+
+    @rule(turns=st.integers(1, 4))
+    def a_rewind_names_what_it_takes_along(self, turns: int) -> None:
+        """And is undone at once."""
+        with suppress(NotFound):
+            extent = self.workspace.preview_rewind(turns)
+            named = {one.path.decode() for one in self.workspace.changed_beside(extent)}
+            before, there = self.everything(), self.texts()
+            report = self.workspace.rewind(turns, only=["files"], force=True)
+            for text in self._lost_by_the_person(there):
+                known = self.lines[text].under_way or text in self.brought
+                assert known or any(text.encode() in before[name] for name in named if name in before), (
+                    text,
+                    named,
                 )
-                assert told, (text, plan.steps)
-            if back and report.operation is not None:
+            if report.operation is not None and report.guard is not None:
                 self.workspace.undo()
                 assert self.everything() == before
-            there = self.texts()
-            before = self.everything()
 
     @rule(name=names)
     def blame_gives_no_line_to_somebody_else(self, name: str) -> None:

@@ -13,6 +13,7 @@ from lastgood.attribution import (
 )
 from lastgood.errors import Damaged, NotFound
 from lastgood.lease import session_of
+from lastgood.model.checkpoint import PROGRAMS
 from lastgood.model.operation import Step
 from lastgood.model.report import ChangedBeside
 from lastgood.model.tree import DIRECTORY, compare
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from lastgood.snapshot import WorkspaceSnapshot
 
 # What is told of a path that is taken back, and that nobody but the agent's own turn tells of.
-# With these reasons a change within a turn may as well be somebody else's.
-_ANYBODYS = frozenset({None, "beside", "between-calls", "during-turn", "unnamed"})
 UNDER_WAY = "from the turn under way: your own edits since then go too"
 
 
@@ -112,9 +111,10 @@ def changed_beside(snapshot: WorkspaceSnapshot, extent: RewindExtent) -> tuple[C
 
 
 def _is_beside(one: ChangedBeside, saves: Collection[str]) -> bool:
-    """Tell whether a change may be somebody else's, not but an agent's of which that is not proven."""
+    """Tell whether a change may be somebody else's: not what programs say of no one for whom they save."""
     at = one.checkpoint
-    return one.why in _ANYBODYS or (at is not None and (at.id in saves or at.kind == "manual"))
+    of_program = at is not None and at.kind in PROGRAMS and at.id not in saves
+    return not (of_program and one.why == "not-said")
 
 
 def _no_work(where: str) -> NotFound:

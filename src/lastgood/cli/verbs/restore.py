@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lastgood.literals import Direction
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
-    from lastgood.model.report import RewindExtent, UndoReport
+    from lastgood.model.report import ChangedBeside, RewindExtent, UndoReport
 
 
 _OFFERED = 15
@@ -40,6 +40,11 @@ _STEPS = 20
 _SHOWN = 5
 # So many of the paths that go beside it are named, of each checkpoint.
 _PATHS = 100
+# For these reasons nobody knows whether a change is not the agent's after all, which is said so.
+_PERHAPS = frozenset(
+    {"beside", "between-calls", "cut-short", "gone", "host-died", "partial", "restored", "unnamed"}
+)
+_OF_AGENT = ", perhaps the agent's"
 # An undo that deletes more files than that is asked about, and one that deletes more than half of them.
 _MUCH = 20
 _INDENT = 5
@@ -196,24 +201,31 @@ def rewind_verb(call: Call, console: Console) -> int:
             at = extents[0].target.id if extents else workspace.stands_at()
             picked = _picked(call, console, workspace, at=at)
             target = None if picked is None else picked.checkpoint
-            extent = next((one for one in extents if target is not None and one.target.id == target.id), None)
+            extent = None if target is None else _extent_to(target, extents, call)
         if target is None or extent is None:
-            if target is not None and call.has("only-agent"):
-                raise _no_start(target, call)
             return restore(target, call, console, workspace=workspace)
         call = call.replace(arguments=(str(extent.steps),))
         above = _extent_lines(extent, call, workspace=workspace)
         for line in above:
             console.note(line)
-        return restore(target, call, console, workspace=workspace, above=above, turns=extent.steps)
+        return restore(extent.target, call, console, workspace=workspace, above=above, turns=extent.steps)
 
 
-def _no_start(target: Checkpoint, call: Call) -> Usage:
-    since = call.command(f"restore {target.short_id} --only-agent")
-    return Usage(
-        f"none of the last turns or runs began at {called(target)}",
-        hint=f"what the last session's agent changed since is taken back by: {since}",
-    )
+def _extent_to(target: Checkpoint, extents: Sequence[RewindExtent], call: Call) -> RewindExtent | None:
+    """Return the rewind that leads to a checkpoint, None if none of the first few does.
+
+    Of an agent's changes alone those of the turns or runs that began since are taken back.
+    """
+    if not call.has("only-agent"):
+        return next((one for one in extents if one.target.id == target.id), None)
+    since = [one for one in extents if one.target.sequence >= target.sequence]
+    if not since:
+        raise Usage(
+            f"no turn and no run began since {called(target)}",
+            hint=f"what an agent changed since then all the same: "
+            f"{call.command(f'restore {target.short_id} --only-agent')}",
+        )
+    return since[-1]
 
 
 def _extent_lines(extent: RewindExtent, call: Call, *, workspace: Restores) -> list[str]:
@@ -248,22 +260,25 @@ def _beside_lines(extent: RewindExtent, call: Call, *, workspace: Restores, now:
     """Return what was changed beside the turns or runs and goes too, by checkpoint; a merge keeps some."""
     limits = [to_bytes(one) for one in paths_of(call, workspace)]
     base = workspace.get(call.text("base") or "@") if call.has("merge") else None
-    unsaved: list[str] = []
-    saved: dict[str, tuple[Checkpoint, list[str]]] = {}
+    found: dict[tuple[str | None, bool], tuple[ChangedBeside, list[str]]] = {}
     for one in workspace.changed_beside(extent):
         if limits and not any(within(one.path, limit) for limit in limits):
             continue
-        shown = printable(as_typed(to_text(one.path), call, workspace))
-        if one.checkpoint is not None:
-            saved.setdefault(one.checkpoint.id, (one.checkpoint, []))[1].append(shown)
-        elif base is None:
-            unsaved.append(shown)
-    lines = [f"  not saved yet: {_named_paths(unsaved)}"] if unsaved else []
-    for save, paths in saved.values():
-        if base is None or save.sequence <= base.sequence:
-            made = ago(save.manifest.created_at, now=now)
-            lines.append(f"  {_found_by(save, extent)}, {made}: {_named_paths(paths)}")
-    return lines
+        save = one.checkpoint
+        if base is not None and (save is None or save.sequence > base.sequence):
+            continue
+        key = None if save is None else save.id, one.why in _PERHAPS
+        found.setdefault(key, (one, []))[1].append(printable(as_typed(to_text(one.path), call, workspace)))
+    return [
+        f"  {_where(one, extent, now=now)}{_OF_AGENT if perhaps else ''}: {_named_paths(paths)}"
+        for (_save, perhaps), (one, paths) in found.items()
+    ]
+
+
+def _where(one: ChangedBeside, extent: RewindExtent, *, now: int) -> str:
+    if one.checkpoint is None:
+        return "not saved yet"
+    return f"{_found_by(one.checkpoint, extent)}, {ago(one.checkpoint.manifest.created_at, now=now)}"
 
 
 def _named_paths(paths: Sequence[str]) -> str:
