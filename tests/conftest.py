@@ -7,15 +7,18 @@ import asyncio
 import gc
 import inspect
 import os
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -40,6 +43,11 @@ MEMORY = Path("/dev/shm")
 # all the same: how files are told to be unchanged, replaced and made safe depends on the file system.
 PLACE = os.environ.get("LASTGOOD_TEST_MEMORY")
 ON_DISK = frozenset({"faults", "project_git", "real", "restore", "scanner", "workspace"})
+# When the collector looks for garbage: there is little, and by Python's own numbers it takes 4 in 100.
+SELDOM = (10_000, 20, 50)
+# Of a test's name, what its folder is called by; and the next number of each such name.
+LONGEST_NAME = 30
+NUMBERS: defaultdict[str, count[int]] = defaultdict(count)
 FAILED = pytest.StashKey[bool]()
 GIT_ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -102,6 +110,7 @@ def pytest_collection_finish() -> None:
     """Have nobody look for garbage among all modules and tests: they stay, and forks share their pages."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*SELDOM)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -135,23 +144,27 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def _placed(folder: Path, request: pytest.FixtureRequest) -> Path:
-    """Return a folder like one on the disk, in memory if there is room and the test need not be on a disk."""
-    if PLACE is None or request.path.relative_to(HERE).parts[0] in ON_DISK:
-        return folder
-    placed = Path(PLACE, folder.parent.name, folder.name)
-    placed.mkdir(mode=0o700, parents=True)
-    return placed
+def _made(name: str, base: Path, request: pytest.FixtureRequest) -> Path:
+    """Make a folder, in memory if there is room and the test need not be on a disk.
+
+    pytest would look for a number that is free among the names of all folders, for each one anew.
+    """
+    if PLACE is not None and request.path.relative_to(HERE).parts[0] not in ON_DISK:
+        base = Path(PLACE, base.name)
+    folder = base / f"{name}{next(NUMBERS[name.lower()])}"
+    folder.mkdir(mode=0o700, parents=True)
+    return folder
 
 
 @pytest.fixture
-def tmp_path(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Path]:
     """Return the folder of the test; what is in memory is gone after it, or on the disk if it failed."""
-    folder = _placed(tmp_path, request)
+    base = tmp_path_factory.getbasetemp()
+    folder = _made(re.sub(r"\W", "_", request.node.name)[:LONGEST_NAME], base, request)
     yield folder
-    if folder != tmp_path:
+    if folder.parent != base:
         if request.node.stash.get(FAILED, False):
-            subprocess.run(["cp", "-a", f"{folder}/.", tmp_path], check=False)
+            subprocess.run(["cp", "-a", folder, base], check=False)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -162,7 +175,7 @@ def nobody_uses_the_real_home(
     request: pytest.FixtureRequest,
 ) -> None:
     """Point home, state and configuration at an empty folder, and forget inherited settings."""
-    home = _placed(tmp_path_factory.mktemp("home"), request)
+    home = _made("home", tmp_path_factory.getbasetemp(), request)
     monkeypatch.setenv("HOME", str(home))
     for name in tuple(os.environ):
         if name.startswith(("LASTGOOD_", "XDG_", "GIT_")) and name != "LASTGOOD_TEST_CACHE":
