@@ -2,7 +2,7 @@
 
 Of its sample, the short form leaves out a call at which a blow leaves what it leaves at another one: a kill
 after nothing but a sync, a disk that is full before the next call that takes room, a short write where
-nothing is written.
+nothing is written, and the middle of what SQLite writes into one of its files before it syncs.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from lastgood.errors import LastgoodError
 # The torture run sets this; the share of points that the short form tries is one in STRIDE.
 FULL = bool(os.environ.get("LASTGOOD_TORTURE"))
 SHOWN = 12
+# What SQLite writes page by page.
+_PAGED = (".sqlite3", ".sqlite3.new", "-wal", "-shm", "-journal")
 # How many calls could be hit in all sweeps of this process, and how many were.
 count = {"could": 0, "were": 0}
 BLOWS = {
@@ -119,7 +121,8 @@ class _Strikes:
     def _run(self, at: int) -> Trial:
         self._stage.reset(self._state)
         blow = replace(self._blow, at=at)
-        return self._injector.run(self._verb, self._order, roots=self._stage.roots, blow=blow)
+        roots, traced = self._stage.roots, at == 0
+        return self._injector.run(self._verb, self._order, roots=roots, blow=blow, traced=traced)
 
     def chosen(self, points: int) -> list[int]:
         """Return the numbers of the calls to hit."""
@@ -127,7 +130,8 @@ class _Strikes:
         numbers = _chosen(calls, points)
         if not FULL:
             alike = partial(first_alike, kinds=self._clean.kinds, mode=self._blow.mode)
-            numbers = sorted({alike(number) for number in numbers})
+            amid = amid_pages(self._clean)
+            numbers = sorted({alike(amid.get(number, number)) for number in numbers})
         count["could"] += calls
         count["were"] += len(numbers)
         return numbers
@@ -163,6 +167,26 @@ def first_alike(at: int, *, kinds: bytes, mode: Mode) -> int:
     elif mode == Mode.SHORT and at <= calls and does[at] != Kind.WRITES:
         at = calls + 1
     return at
+
+
+def amid_pages(clean: Trial) -> dict[int, int]:
+    """Return the calls amid a row of pages that SQLite writes into a file, each with the row's second call.
+
+    Whatever stops it there, nobody reads of the row by SQLite's own rules: a log counts up to its last
+    commit, which is the row's last page, its index is rebuilt, and what is copied into the database lies in
+    the log.
+    """
+    lines = (line.split(" ", 2) for line in clean.trace.splitlines())
+    named = {int(number): (call, path) for number, call, path in lines}
+    found, begins = {}, 0
+    for number in range(1, clean.calls + 1):
+        does = named.get(number)
+        goes_on = number > 1 and does == named.get(number - 1) and clean.kinds[number] == Kind.WRITES
+        if does is None or not goes_on or not does[1].endswith(_PAGED):
+            begins = number
+        elif number > begins + 2:  # the one before is in the middle
+            found[number - 1] = begins + 1
+    return found
 
 
 def _chosen(calls: int, points: int) -> list[int]:

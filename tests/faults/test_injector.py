@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.injector import AFTER_OTHERS, Blow, Injector, Kind, Mode
-from faults.sweep import first_alike
+from faults.injector import AFTER_OTHERS, Blow, Injector, Kind, Mode, Trial
+from faults.sweep import amid_pages, first_alike
 
 
 def test_every_change_below_a_root_is_counted(injector: Injector, tmp_path: Path) -> None:
@@ -44,6 +44,24 @@ def test_calls_at_which_a_blow_leaves_the_same_are_known(mode: Mode, expected: l
 def test_a_kill_after_a_sync_is_another_one_if_files_elsewhere_were_changed_since() -> None:
     kinds = bytes([0, G, S, G | AFTER_OTHERS])
     assert first_alike(3, kinds=kinds, mode=Mode.KILL) == 3
+
+
+def test_the_middle_of_a_row_of_pages_is_known() -> None:
+    """Only in SQLite's files, up to a sync or a change elsewhere, without a row's first two and its last."""
+    log = "pwrite64 /s/c.sqlite3-wal"
+    rows = [
+        (5, log, W),
+        (1, "fdatasync /s/c.sqlite3-wal", S),
+        (3, log, W),
+        (1, log, W | AFTER_OTHERS),
+        (2, "pwrite64 /s/c.sqlite3", W),
+        (5, "write /w/file", W),
+    ]
+    calls = [(name, kind) for times, name, kind in rows for _ in range(times)]
+    trace = "".join(f"{number} {name}\n" for number, (name, _) in enumerate(calls, 1))
+    kinds = bytes([0, *(kind for _, kind in calls), 0])
+    clean = Trial(0, (), len(calls), reached=False, hit="", trace=trace, kinds=kinds)
+    assert amid_pages(clean) == {3: 2, 4: 2}
 
 
 def test_changes_elsewhere_are_not_counted(injector: Injector, tmp_path: Path) -> None:

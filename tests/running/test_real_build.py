@@ -38,6 +38,10 @@ new file mode 100644
 +        self.assertTrue(package_data.patched)
 """
 BREAK = "rm -rf idna/uts46data.py tools && mv README.rst LIESMICH.rst && chmod 600 LICENSE.md && touch scrap"
+# Of the package's own tests, all but six thousand of one table.
+SOME = (
+    "tests.test_idna tests.test_idna_codec tests.test_idna_compat tests.test_idna_other tests.test_intranges"
+)
 PLAN = f"""\
 goal: build a package with a patch of our own
 env:
@@ -50,16 +54,16 @@ sprints:
     tasks:
       - id: unpack
         run: tar xzf "$ARCHIVE" --strip-components=1
-        check: '"$PYTHON" -m unittest -q'
+        check: '"$PYTHON" -m unittest -q {SOME}'
       - id: patch
         run: git apply ours.patch
-        check: '"$PYTHON" -m unittest -q'
+        check: '"$PYTHON" -m unittest -q {SOME} tests.test_ours'
         needs: [unpack]
   - id: wheel
     tasks:
       - id: simplify
         run: {BREAK}
-        check: '"$PYTHON" -m unittest -q'
+        check: '"$PYTHON" -m unittest -q {SOME} tests.test_ours'
         retries: 1
         on_failure: rollback
         needs: [patch]
