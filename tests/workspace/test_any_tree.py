@@ -417,7 +417,7 @@ def test_twice_the_tree_costs_about_twice_as_much(tmp_path: Path, shape: str) ->
         for number in range(size):
             (folder / f"{number}").write_text(f"{number % 7}")
 
-    sizes = (200, 400) if shape == "deep" else (100, 200)
+    sizes = (120, 240) if shape == "deep" else (60, 120)
     once, twice = (costs(_made(tmp_path / f"{size}"), partial(make, size=size)) for size in sizes)
     assert {verb: calls for verb, calls in twice.items() if calls > 2.7 * once[verb]} == {}
 
