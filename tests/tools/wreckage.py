@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import stat
+import subprocess
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -105,5 +105,5 @@ def _swap(path: bytes, _chance: random.Random) -> None:
 
 
 def copy(source: str, target: Path) -> None:
-    """Copy a tree with its links and permissions."""
-    shutil.copytree(source, target, symlinks=True)
+    """Copy a tree with its links, permissions and times."""
+    subprocess.run(["cp", "-a", source, target], check=True)
