@@ -48,6 +48,8 @@ _OF_AGENT = ", perhaps the agent's"
 # An undo that deletes more files than that is asked about, and one that deletes more than half of them.
 _MUCH = 20
 _INDENT = 5
+# What goes with no paths.
+_NO_PATHS = ("only", "git", "to")
 # So much of what an operation was is shown before its id is.
 _SAID = 48
 
@@ -147,7 +149,10 @@ def _picked(
     if not console.can_draw:
         numbered = _numbered(console, workspace)
         return None if numbered is None else Picked(checkpoint=numbered)
-    rewinds, is_limited = call.verb.name == "rewind", bool(call.paths) or call.has("only")
+    rewinds, is_limited = (
+        call.verb.name == "rewind",
+        bool(call.paths) or any(call.has(one) for one in _NO_PATHS),
+    )
     console.flush()
     picked = pick(
         lambda wanted: workspace.list(limit=wanted, brief=True),
