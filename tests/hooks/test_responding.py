@@ -73,7 +73,7 @@ def test_a_rewind_says_how_to_keep_what_a_person_changed_between_turns(agent: Ag
     said = agent.lastgood("rewind", "2", "--dry-run").err
     assert re.search(r"last 2 turns:\n  tidy up, .*\n  write it, ", said)
     assert "(what was changed before: tidy up)" in said
-    words = next(line for line in said.splitlines() if "to keep it: lastgood " in line).partition(": lastgood ")[2]
+    [words] = re.findall("to keep it: lastgood (.*)", said)
     agent.lastgood(*words.split(), "--yes")
     assert (agent.project / "file").read_text() == "as it was"
     assert (agent.project / "mine").read_text() == "mine"

@@ -246,13 +246,13 @@ def _extent_lines(extent: RewindExtent, call: Call, *, workspace: Restores) -> l
         noun = "run" if extent.runs else "turn"
         lines = [f"Back to before the last {noun if len(said) == 1 else count(len(said), noun)}:"]
         lines += _few([f"  {one}" for one in said])
-        while_it = "while it ran" if extent.runs else "within it"
-        if len(said) > 1:
-            while_it = "while they ran" if extent.runs else "within them"
-        lines.append(f"Edits by hand {while_it} are not told from the agent's, and go too.")
     if call.has("only-agent"):
         return lines
     beside = _beside_lines(extent, call, workspace=workspace, now=now)
+    if extent.runs or (said and beside):  # who is told of some edits takes them for all
+        it = "it" if len(said) == 1 else "they" if extent.runs else "them"
+        within = f"while {it} ran" if extent.runs else f"within {it}"
+        lines.append(f"Edits by hand {within} are not told from the agent's, and go too.")
     if beside:
         states = f"Back by {count(extent.steps, 'saved state')}:"
         lines += ["Changed beside that, and goes too:" if said else states, *beside]
