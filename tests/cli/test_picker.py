@@ -370,7 +370,8 @@ def test_tab_filters_by_file_and_back_by_words(files: Command) -> None:
         terminal.until("nothing fits; Tab looks for files")
         terminal.type("\t")
         terminal.until("1 of 2")
-        assert ["src/prices.py" in line for line in terminal.shown[1:3]] == [True, True]
+        assert ["deleted: src/prices.py" in line for line in terminal.shown[1:3]] == [True, False]
+        assert "src/prices.py" in terminal.shown[2]
         assert "without" in terminal.shown[1]
         terminal.until("Tab: by words")
         terminal.type("q")

@@ -12,6 +12,7 @@ import signal
 import termios
 import time
 from codecs import getincrementaldecoder
+from functools import cache
 
 from lastgood.cli.folding import folded
 from lastgood.cli.searching import few_paths, paths_with, says
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     # Returns so many of the newest checkpoints; which paths changed at each.
     Load = Callable[[int], Sequence[Checkpoint]]
     Changed = Callable[[Sequence[Checkpoint]], Mapping[str, Sequence[bytes]]]
+    # Tells whether a checkpoint of an id holds a path.
+    Holds = Callable[[str, bytes], bool]
 
 _IN, _OUT = 0, 2
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -98,6 +101,7 @@ def pick(
     load: Load,
     changed: Changed,
     *,
+    holds: Holds,
     question: str,
     of_files: str | None = None,
     colour: bool,
@@ -109,7 +113,7 @@ def pick(
     The cursor begins at an id, or at the first of those that what was ``typed`` before leaves. Where files
     can be chosen alone, ``of_files`` is the question while some are looked for.
     """
-    picking = Picking(load, changed, at=at, of_files=of_files)
+    picking = Picking(load, changed, holds=holds, at=at, of_files=of_files)
     picking.begin(typed)
     with Screen() as screen:
         while True:
@@ -132,8 +136,11 @@ def pick(
 class Picking:
     """What is listed, what was typed, and where the cursor is."""
 
-    def __init__(self, load: Load, changed: Changed, *, at: str | None, of_files: str | None = None) -> None:
+    def __init__(
+        self, load: Load, changed: Changed, *, holds: Holds, at: str | None, of_files: str | None = None
+    ) -> None:
         self._load = load
+        self._holds = cache(holds)
         self._changed = changed
         self._wanted = _PAGE
         self._known: Sequence[Checkpoint] = ()
@@ -300,7 +307,7 @@ class Picking:
         """Return what a row says of the files: which of them was asked for, else how many changed."""
         those = self._those(checkpoint) if self._by_file and self.typed.strip() else ()
         if those:
-            return few_paths(those)
+            return ("" if self._holds(checkpoint.id, those[0]) else "deleted: ") + few_paths(those)
         changes = checkpoint.manifest.changes
         return count(changes.added + changes.modified + changes.deleted, "file") + " changed"
 

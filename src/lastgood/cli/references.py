@@ -131,11 +131,11 @@ def _missed(typed: str, call: Call, workspace: OpenWorkspace, *, ref: str | None
     if ref is None:
         return [] if _holder(typed, call, workspace) is not None else alike(typed, call, workspace)
     try:
-        held = _holds(ref, path_of(typed, call, workspace), workspace)
+        held = holds(ref, path_of(typed, call, workspace), workspace)
     except LastgoodError:
         return []
     found = [] if held else alike(typed, call, workspace)
-    return [one for one in found if _holds(ref, one.path, workspace)]
+    return [one for one in found if holds(ref, one.path, workspace)]
 
 
 def with_time(call: Call, workspace: OpenWorkspace) -> Call:
@@ -404,7 +404,7 @@ def _holder(ref: str, call: Call, workspace: OpenWorkspace) -> str | None:
         path = path_of(ref, call, workspace)
     except LastgoodError:
         return None
-    held = _holds("@", path, workspace)
+    held = holds("@", path, workspace)
     if held and _can_be_read("@", path, workspace):
         return "@"
     whole = (one.short_id for one in _holders(path, workspace) if _can_be_read(one.id, path, workspace))
@@ -414,7 +414,7 @@ def _holder(ref: str, call: Call, workspace: OpenWorkspace) -> str | None:
     return holder or ("@" if held else None)
 
 
-def _holds(ref: str, path: str, workspace: OpenWorkspace) -> bool:
+def holds(ref: str, path: str, workspace: OpenWorkspace) -> bool:
     """Tell whether a checkpoint holds a path, as far as that can be read."""
     try:
         beside = workspace.entries(ref, folder=os.path.dirname(path) or ".")

@@ -9,7 +9,7 @@ from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.plans import part_lines, plan_counts, plan_lines, remarks, report_counts, told_parts
-from lastgood.cli.references import are_alike, as_meant, looked_up, refuse_paths_alone, with_time
+from lastgood.cli.references import are_alike, as_meant, holds, looked_up, refuse_paths_alone, with_time
 from lastgood.cli.restoring import again, agreed, check_options, plan_of, restore, telling_what_is_left
 from lastgood.cli.searching import few_paths
 from lastgood.cli.typed_paths import as_typed, current, paths_of
@@ -157,6 +157,7 @@ def _picked(
     picked = pick(
         lambda wanted: workspace.list(limit=wanted, brief=True),
         workspace.changed_paths,
+        holds=lambda ref, path: holds(ref, to_text(path), workspace),
         question="Rewind to:" if rewinds else "Restore:",
         of_files=None if rewinds or is_limited else "Restore only files with:",
         colour=console.colour,
