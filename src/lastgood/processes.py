@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 AGENTS = {
     "CLAUDECODE": "claude-code",
     "CLINE_ACTIVE": "cline",
+    "CLINE_CONNECTOR_CLI_LAUNCH": "cline",  # its command line; the other is that of its extension
     "CODEX_SANDBOX": "codex",
     "CODEX_SANDBOX_NETWORK_DISABLED": "codex",
     "CODEX_THREAD_ID": "codex",
@@ -166,8 +167,26 @@ class ProcFiles:
         own, theirs = (b"0" if stat is None else stat[_TERMINAL] for stat in stats)
         if own in {b"0", theirs}:
             return False
-        known = words_of(self._caller, "environ")
-        return not AGENTS.keys() & {os.fsdecode(one).partition("=")[0] for one in known}
+        return not _is_agents(self._caller)
+
+    def left_in(self, root: bytes, *, by: Owner, living: Sequence[Owner]) -> Sequence[Living]:
+        """Return what agents started in a folder since the life of an owner that is gone began.
+
+        What is below some that live is theirs, and what is above this process is not left.
+        """
+        if by.started is None or (by.boot, by.namespace) != (_boot(), _namespace()):
+            return ()
+        own, others = {one.pid for one in self._own()}, {one.pid for one in living}
+        return [
+            Living(pid=pid, command=_command(pid) or "")
+            for pid in settled_pids()
+            if pid not in own
+            and _works_in(pid, root)
+            and (stat := _stat(pid)) is not None
+            and int(stat[_STARTED]) >= int(by.started)
+            and _is_agents(pid)
+            and others.isdisjoint(one.pid for one in _line(pid)[0])
+        ]
 
     def marked(self, session: str) -> Sequence[Living]:
         """Return the living processes, but this one, that were started within a session."""
@@ -194,6 +213,20 @@ class ProcFiles:
             memory_bytes=pages * os.sysconf("SC_PAGE_SIZE"),
             cpu_seconds=ticks / os.sysconf("SC_CLK_TCK"),
         )
+
+
+def _is_agents(pid: int) -> bool:
+    """Tell whether an agent says in the environment of a process that it started it."""
+    known = (os.fsdecode(one).partition("=")[0] for one in words_of(pid, "environ"))
+    return not AGENTS.keys().isdisjoint(known)
+
+
+def _works_in(pid: int, root: bytes) -> bool:
+    try:
+        folder = os.readlink(f"/proc/{pid}/cwd".encode())
+    except OSError:
+        return False
+    return folder == root or folder.startswith(root + b"/")
 
 
 def family(pid: int) -> dict[int, list[bytes]]:

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from lastgood.model.operation import RestorePlan
     from lastgood.model.report import RestoreReport
     from lastgood.model.run import LastConversation
-    from lastgood.model.session import Effect, Owner, Session, SessionReport
+    from lastgood.model.session import Effect, Living, Owner, Session, SessionReport
     from lastgood.restore.finish import SettledRestore
     from lastgood.view import View
 
@@ -657,6 +657,21 @@ def _beside(context: Context, living: Session, dead: Session) -> Conflict:
     )
 
 
+def _left_running(context: Context, run: SessionReport | None) -> tuple[Living, ...]:
+    """Return the processes that outlived a run, or the host of an agent, that started them."""
+    if run is None:
+        return ()
+    found = tuple(context.processes.marked(run.id))
+    session = run.session
+    if session.exclusive or session.owner.pid is None or run.owner_state != "dead":
+        return found
+    living = [one.owner for one in context.work.sessions(context.key, state="active")]
+    others = [one for one in living if context.processes.alive(one)]
+    known = {one.pid for one in found}
+    left = context.processes.left_in(context.root, by=session.owner, living=others)
+    return (*found, *(one for one in left if one.pid not in known))
+
+
 def _report(context: Context, view: View, found: Found) -> RecoverReport:
     """Say where a run stands, or without one the checkpoint; nothing is changed."""
     run, checkpoint = found.run, found.checkpoint
@@ -676,7 +691,7 @@ def _report(context: Context, view: View, found: Found) -> RecoverReport:
         session=run,
         progress=progress,
         unknown_effects=_unknown(context, run),
-        live_processes=() if run is None else tuple(context.processes.marked(run.id)),
+        live_processes=_left_running(context, run),
         git_matches=None
         if checkpoint is None or checkpoint.git is None
         else moved is None or moved.from_ == moved.to,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 
 import pytest
 
@@ -123,14 +125,24 @@ def test_a_turn_that_was_interrupted_is_one_all_the_same(agent: Agent) -> None:
 
 
 def test_a_host_that_was_killed_is_known_dead_and_its_turn_can_be_taken_back(agent: Agent) -> None:
-    """P7: at once, since it named its own process."""
+    """P7: at once, since it named its own process; what its agent left running is named."""
     agent.quietly("SessionStart")
     agent.turn("write it", "one")
     agent.asked("break it")
     (agent.project / "file").write_text("broken")
-    agent.process.kill()
-    agent.process.wait()
+    words = ["sleep", "600"]
+    mark = {"CLAUDECODE": "1"}
+    with (
+        subprocess.Popen(words, cwd=agent.project) as mine,
+        subprocess.Popen(words, cwd=agent.project, env=os.environ | mark) as left,
+    ):
+        agent.process.kill()
+        agent.process.wait()
+        review = agent.lastgood("recover", "--review", "--json").json
+        for one in mine, left:
+            one.kill()
 
+    assert [one["pid"] for one in review["live_processes"]] == [left.pid]
     assert agent.lastgood("status", "--json").json["state"] == "incomplete"
     agent.lastgood("recover", "--rollback")
     assert (agent.project / "file").read_text() == "one"

@@ -101,7 +101,11 @@ def test_a_program_that_is_killed_in_a_turn_is_known_dead_and_its_turn_is_taken_
         ) as process:
             assert eventually((project / "begun").exists)
             process.kill()
-        for pid in working(project):  # what it had started goes on without it
+        left = working(project)  # what it had started goes on without it
+        named = [one["pid"] for one in lastgood("recover", "--review", "--json").json["live_processes"]]
+        assert left
+        assert sorted(named) == sorted(left)
+        for pid in left:
             os.kill(pid, signal.SIGKILL)
         assert eventually_gone(process.pid)
 

@@ -16,7 +16,7 @@ import pytest
 from lastgood.settings import TRIGGERS
 from real.hosts import Host, working
 from tools.command import COMMAND, Command
-from tools.living import eventually, eventually_gone
+from tools.living import eventually, eventually_gone, lives
 from tools.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.real
@@ -217,6 +217,9 @@ def test_a_host_that_is_killed_in_a_turn_is_known_dead_and_its_turn_is_taken_bac
         # What it had started would go on without it, and end its turn if that were killed first.
         left = [pid for pid in working(project) if pid != process.pid]
         process.kill()
+        process.wait()
+        named = {one["pid"] for one in lastgood("recover", "--review", "--json").json["live_processes"]}
+        assert {pid for pid in left if lives(pid)} == named
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
