@@ -180,3 +180,18 @@ def test_the_plan_of_what_an_agent_changed_says_all_within_eighty_columns(lastgo
     ):
         assert words in said
     assert lastgood("rewind", "1", "--only-agent", "--yes", expect=3).out.count(" kept") == 1
+
+
+def test_beside_a_run_of_which_nobody_saw_the_end_ones_own_files_can_be_had_back(lastgood: Command) -> None:
+    """T15, T17: nobody knows what it changed last, so nothing of that is taken for an agent's."""
+    (lastgood.project / "a").write_text("0\n", encoding="utf-8")
+    lastgood("save", "start")
+    lastgood("run", "--", "sh", "-c", "echo agent > a; kill -9 $(ps -o ppid= $PPID)", expect=None)
+    (lastgood.project / "notes").write_text("mine\n", encoding="utf-8")
+    lastgood("save", "my notes")
+
+    said = lastgood("rewind", "--dry-run", "--force")
+    assert re.search("to have it back then: lastgood restore ckpt_.* -- .*notes", said.err)
+    shown = lastgood("rewind", "--only-agent", "--dry-run", "--force").out
+    assert "nothing to restore: nothing is left of what the agent changed since" in shown
+    assert re.search(r"keep +a +\(not taken back: ", shown)
