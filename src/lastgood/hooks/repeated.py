@@ -69,6 +69,9 @@ class Telling:
             content = os.pread(self._descriptor, 2 * _MOST, 0)
         except OSError:
             return self  # to keep something twice is better than not at all
+        except BaseException:  # asked to give up while it waits
+            os.close(self._descriptor)
+            raise
         callers = _callers(content, self._digest, now=self._context.clock.now())
         # A hook that is carried out anew, since who did that was killed, is the same one.
         self.again = any(one != self._caller for one in callers)
@@ -82,10 +85,11 @@ class Telling:
         try:
             if not (kind or self._has_failed or self.again):
                 self._note()
+            _let_go(self._descriptor, self._digest)
         except OSError:
             return  # as when the file went
         finally:
-            os.close(self._descriptor)  # which lets the lock go
+            os.close(self._descriptor)
 
     def _opened(self) -> int:
         path = b"/".join((self._context.store, b"workspaces", self._context.key.encode())) + _FILE
@@ -116,11 +120,23 @@ def _locked(descriptor: int, digest: bytes) -> bool:
         if _OF_FILE is None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         else:
-            wanted = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, int(digest[:_DIGITS], 16), 1, 0)
-            fcntl.fcntl(descriptor, _OF_FILE, wanted)
+            fcntl.fcntl(descriptor, _OF_FILE, _byte(fcntl.F_WRLCK, digest))
     except (BlockingIOError, PermissionError):
         return False
     return True
+
+
+def _let_go(descriptor: int, digest: bytes) -> None:
+    """Let the lock go, also where a process that was forked meanwhile has the file open still."""
+    if _OF_FILE is None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    else:
+        fcntl.fcntl(descriptor, _OF_FILE, _byte(fcntl.F_UNLCK, digest))
+
+
+def _byte(kind: int, digest: bytes) -> bytes:
+    """Return a `struct flock` (fcntl(2)) of the byte that stands for an event."""
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, int(digest[:_DIGITS], 16), 1, 0)
 
 
 def _callers(content: bytes, digest: bytes, *, now: int) -> Iterator[int]:

@@ -299,7 +299,8 @@ class _Moments:
 
     def _gone_on(self) -> list[Effect]:
         """Return the turn that the agent was had to go on with, as it was told to have ended."""
-        last = self._turns_so_far()[-1:] if self._event.goes_on else []
+        found = self._turns_so_far()[-1:] if self._event.goes_on else []
+        last = [one for one in found if one.state in {"done", "failed"}]
         for one in last:
             go_on(self._context, one)
         return last
