@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import stat
-import subprocess
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -102,8 +101,3 @@ def _swap(path: bytes, _chance: random.Random) -> None:
         file.write(bytes(255 - byte for byte in content))
     os.chmod(path, stat.S_IMODE(before.st_mode))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
-def copy(source: str, target: Path) -> None:
-    """Copy a tree with its links, permissions and times."""
-    subprocess.run(["cp", "-a", source, target], check=True)
