@@ -11,6 +11,8 @@ import pytest
 from lastgood.errors import NotFound, Usage
 from lastgood.model.checkpoint import Actor
 from lastgood.model.report import RestoreReport
+from lastgood.restore.only_agent import work_in_session
+from lastgood.restore.restore import RestoreRequest, plan_restore
 from lastgood.workspace import Workspace
 
 AGENT = Actor(type="agent", name="claude-code")
@@ -213,6 +215,20 @@ def test_a_turn_under_way_counts_as_the_agents(work: Work) -> None:
     work.workspace.restore(only_agent=True)
 
     assert (work.text("theirs"), work.text("gone")) == ("one\n", "one\n")
+
+
+def test_a_hook_that_saves_between_the_looks_of_a_plan_hides_nothing_from_it(work: Work) -> None:
+    """T17, T1: what is taken back is measured from where the first look found the workspace."""
+    work.agent(theirs="two\n")
+    work.within.step_start("a prompt")
+    work.write("gone", "two\n")
+    context, view = work.workspace._context, work.workspace._view
+    found = work_in_session(context, session=None, since=None, favour=None)
+    work.within.save("before: rm", kind="risky", actor=AGENT)
+
+    plan = plan_restore(context, view, RestoreRequest(target=found.target, scopes=("files",), agent=found))
+
+    assert {one.path for one in plan.of("write")} == {b"theirs", b"gone"}
 
 
 def test_a_turn_whose_host_died_leaves_what_came_since_alone(work: Work) -> None:
