@@ -45,7 +45,7 @@ def fetched(archive: str, project: Path, *part: str) -> None:
         name = archive.partition(".")[0]
         pytest.skip(f"{archive} is not in {CACHE}: run scripts/real_trees {name}")
     inside = [os.path.join("project", one) for one in part]
-    words = ["tar", "-xf", path, "-C", project, "--strip-components=1", "--no-same-owner", *inside]
+    words = ["tar", "-xf", path, "-C", str(project), "--strip-components=1", "--no-same-owner", *inside]
     subprocess.run(words, check=True)
 
 
