@@ -26,13 +26,13 @@ _REMEMBERED = 1 << 17
 class ContentSearch:
     """A text that is looked for; each content is read once, whatever number of checkpoints has it.
 
-    ``unsearched`` are the private files that were passed over, ``damaged`` tells that some could not be read.
+    ``unsearched`` are the private files that were passed over, ``damaged`` those that could not be read.
     """
 
     def __init__(self, text: bytes, objects: ObjectReader, *, private: bool) -> None:
         self.text = text
         self.unsearched = set[bytes]()
-        self.damaged = False
+        self.damaged = set[bytes]()
         self._private = private
         self._count = lru_cache(_REMEMBERED)(lambda oid: count_in(objects.pieces(oid), text))
 
@@ -57,7 +57,7 @@ class ContentSearch:
             try:
                 then, now = self._times(change.before), self._times(change.after)
             except Damaged:
-                self.damaged = True
+                self.damaged.add(change.path)
                 continue
             if then != now:
                 yield change, Occurrences(path=change.path, before=then, after=now)

@@ -65,14 +65,16 @@ def path_log(
         changes = tuple(islice(history.changes(), limit))
         if not changes and limit != 0:
             if search is not None and history.held:
-                raise _never_had(search, path, damaged=history.damaged or search.damaged)
+                raise _never_had(search, path, damaged=history.damaged or bool(search.damaged))
             error = _never_held(view, history.checkpoints, path, damaged=history.damaged)
             if limit != 1:  # who asks for the last change alone asks whether there is any
                 alike = _alike(view, history.checkpoints, path)
                 error.details |= {"same_name": [to_text(one) for one in alike]} if alike else {}
             raise error
-    unsearched = () if search is None else tuple(sorted(search.unsearched))
-    return LogReport(path=path, changes=changes, unsearched=unsearched)
+    if search is None:
+        return LogReport(path=path, changes=changes)
+    unsearched, damaged = tuple(sorted(search.unsearched)), tuple(sorted(search.damaged))
+    return LogReport(path=path, changes=changes, unsearched=unsearched, damaged=damaged)
 
 
 def _pages(context: Context, query: Query) -> Iterator[Sequence[Checkpoint]]:

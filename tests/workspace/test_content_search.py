@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lastgood
 from lastgood import NotFound, Usage, Workspace
 from lastgood.content_search import count_in
+from tools.harm import packs_of
 from tools.values import not_none
 
 
@@ -88,6 +91,23 @@ def test_a_gap_is_neither_a_coming_nor_a_going(workspace: Workspace, project: Pa
     (project / "file").write_text("wanted again")
     save(workspace, "back")
     assert found(workspace, "wanted") == [("came", "file", 0, 1)]
+
+
+@pytest.mark.damages
+def test_a_version_that_cannot_be_read_is_named(workspace: Workspace, project: Path, store: Path) -> None:
+    """K4: one bad record hides no other, and is not passed over in silence."""
+    (project / "hit").write_bytes(os.urandom(2 << 20) + b"wanted")
+    save(workspace, "large")
+    (pack,) = packs_of(store)
+    (project / "sound").write_text("wanted")
+    save(workspace, "sound")
+    pack.chmod(0o600)
+    content = bytearray(pack.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    pack.write_bytes(content)
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        report = again.log(text="wanted")
+    assert ([one.checkpoint.message for one in report.changes], report.damaged) == (["sound"], (b"hit",))
 
 
 def test_a_text_that_nothing_ever_had_is_not_found(workspace: Workspace, project: Path) -> None:

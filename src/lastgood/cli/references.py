@@ -284,9 +284,8 @@ def _joined(word: str, call: Call, workspace: OpenWorkspace) -> tuple[str, str] 
     if path and at and rest[:1] in {"", "~", "{"} and _holder(path, call, workspace) is not None:
         return at + rest, path
     path, _, back = word.rpartition("~")
-    if path and back.isascii() and back.isdigit() and _holder(path, call, workspace) is not None:
-        return f"@~{back}", path
-    return None
+    is_number = path and back.isascii() and back.isdigit() and _holder(word, call, workspace) is None
+    return (f"@~{back}", path) if is_number and _holder(path, call, workspace) is not None else None
 
 
 def _name_others(found: Checkpoint, workspace: OpenWorkspace) -> None:

@@ -196,7 +196,13 @@ FORMS: tuple[Form, ...] = (
         takes="path limit guards text",
         act=_told("log"),
         schema=lambda: schemas.of_fields(
-            "log", {"path": "bytes", "changes": "tuple[PathChange, ...]", "unsearched": "tuple[bytes, ...]"}
+            "log",
+            {
+                "path": "bytes",
+                "changes": "tuple[PathChange, ...]",
+                "unsearched": "tuple[bytes, ...]",
+                "damaged": "tuple[bytes, ...]",
+            },
         ),
         usual={"limit": 20},
     ),

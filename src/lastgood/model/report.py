@@ -149,11 +149,16 @@ class PathChange(Value):
 
 
 class LogReport(Value):
-    """The checkpoints at which a path changed, newest first; ``unsearched`` are private files passed over."""
+    """The checkpoints at which a path changed, newest first.
+
+    Where a text was looked for, ``unsearched`` are the private files that were passed over, and ``damaged``
+    those of which a version could not be read.
+    """
 
     path: bytes
     changes: tuple[PathChange, ...]
     unsearched: tuple[bytes, ...] = ()
+    damaged: tuple[bytes, ...] = ()
 
 
 class Blamed(Value):
