@@ -462,13 +462,15 @@ class Restores(OpenWorkspace):
 
 
 def _too_far(history: History, turns: int) -> NotFound:
-    from lastgood.rewind import runs_of, states_before
+    from lastgood.rewind import extents
 
-    message = f"cannot rewind {turns}: there is no checkpoint that far back"
-    if history.unit == "run":
-        message += f"; runs before `@` that changed a file: {len(runs_of(history))}"
-    elif history.unit == "state":
-        message += f"; states of the files before `@`: {len(states_before(history.line))}"
+    said = {
+        "turn": "turns before where you are",
+        "run": "runs before `@` that changed a file",
+        "state": "states of the files before `@`",
+    }[history.unit]
+    known = sum(1 for _ in extents(history))
+    message = f"cannot rewind {turns}: there is no checkpoint that far back; {said}: {known}"
     hint = "to take back what changed since where you stand: lastgood restore @\nsee: lastgood list"
     return NotFound(message, hint=hint)
 
