@@ -663,7 +663,7 @@ def _left_running(context: Context, run: SessionReport | None) -> tuple[Living, 
         return ()
     found = tuple(context.processes.marked(run.id))
     session = run.session
-    if session.exclusive or session.owner.pid is None or run.owner_state != "dead":
+    if session.exclusive or context.processes.alive(session.owner) is not False:
         return found
     living = [one.owner for one in context.work.sessions(context.key, state="active")]
     others = [one for one in living if context.processes.alive(one)]

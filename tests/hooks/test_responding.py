@@ -138,13 +138,12 @@ def test_a_host_that_was_killed_is_known_dead_and_its_turn_can_be_taken_back(age
     ):
         agent.process.kill()
         agent.process.wait()
-        review = agent.lastgood("recover", "--review", "--json").json
+        assert agent.lastgood("status", "--json").json["state"] == "incomplete"
+        told = [agent.lastgood("recover", how, "--json").json for how in ("--review", "--rollback")]
         for one in mine, left:
             one.kill()
 
-    assert [one["pid"] for one in review["live_processes"]] == [left.pid]
-    assert agent.lastgood("status", "--json").json["state"] == "incomplete"
-    agent.lastgood("recover", "--rollback")
+    assert [[one["pid"] for one in said["live_processes"]] for said in told] == [[left.pid]] * 2
     assert (agent.project / "file").read_text() == "one"
 
 
