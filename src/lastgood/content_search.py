@@ -31,8 +31,8 @@ class ContentSearch:
 
     def __init__(self, text: bytes, objects: ObjectReader, *, private: bool) -> None:
         self.text = text
-        self.unsearched = set[bytes]()
-        self.damaged = set[bytes]()
+        self.unsearched: set[bytes] = set()
+        self.damaged: set[bytes] = set()
         self._private = private
         self._count = lru_cache(_REMEMBERED)(lambda oid: count_in(objects.pieces(oid), text))
 

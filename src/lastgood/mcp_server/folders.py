@@ -60,7 +60,7 @@ class Folders:
         # A client that says that it knows roots and never tells them must not hold up every call: the one
         # that was asked last and did not answer, and how long that is waited for, in seconds.
         self.mute: object = None
-        self.patience = 5.0
+        self.patience: float = 5.0
 
     def take(self, roots: ListRootsResult | None) -> None:
         """Take note of what the client has open; of one that tells nothing now, what it told last counts."""
