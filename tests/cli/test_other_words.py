@@ -38,6 +38,7 @@ def hint(*words: str) -> str:
         ("list --last 5", "lastgood list -n 5"),
         ("versions a.txt", "lastgood log a.txt"),
         ("undelete a.txt", "lastgood restore a.txt"),
+        ("undo 2", "lastgood rewind 2"),
         ("undo a.txt", "lastgood restore a.txt"),
         ("status src", "lastgood diff --stat src"),
         ("restore --latest", "lastgood restore latest"),

@@ -125,6 +125,7 @@ def test_where_words_find_nothing_it_is_said_what_was_searched(kept: Command) ->
     assert done.out == ""
     assert "no checkpoint has 'no such thing'" in done.err
     assert "searched: names, messages, tasks, kinds, dates, ids, and the paths that changed" in done.err
+    assert "\nin files: lastgood log -S " in done.err
     assert "all of them: lastgood list" in done.err
     assert "no checkpoint that fits the rest has 'thing'" in kept("list", "thing", "--good").err
 

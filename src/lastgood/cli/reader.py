@@ -258,7 +258,12 @@ def _too_many(verb: Verb, word: str) -> Usage:
         hint = _command_hint(verb)
     elif verb.name in {"undo", "redo"}:
         hint += f"   (one at a time; what there is: lastgood {verb.name} --list)"
-        hint += f"\nto bring one file back: lastgood restore {quoted(word)}"
+        is_number = word.isascii() and word.isdigit()
+        hint += (
+            f"\nto go back {word} turns or runs: lastgood rewind {word}"
+            if is_number
+            else (f"\nto bring one file back: lastgood restore {quoted(word)}")
+        )
     elif verb.name == "status":
         hint = f"what changed there: lastgood diff --stat {quoted(word)}"
     elif verb.name == "save":

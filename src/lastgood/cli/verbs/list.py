@@ -6,6 +6,7 @@ import time
 
 from lastgood.cli import opening
 from lastgood.cli.folding import folded
+from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import open_group
 from lastgood.cli.searching import SEARCHED, few_paths, searched
@@ -182,9 +183,12 @@ def _nothing(call: Call, workspace: OpenWorkspace) -> str:
     if words:
         narrowed = any(call.has(one) for one in narrowing if one != "grep")
         which = "no checkpoint that fits the rest" if narrowed else "no checkpoint"
+        said = " ".join(words)
         return (
-            f"{which} has '{printable(' '.join(words))}'"
-            f"\nsearched: {SEARCHED}\nall of them: {call.command('list')}"
+            f"{which} has '{printable(said)}'"
+            f"\nsearched: {SEARCHED}"
+            f"\nin files: {call.command(f'log -S {quoted(said)}')}"
+            f"\nall of them: {call.command('list')}"
         )
     if any(call.has(option) for option in narrowing):
         return f"no checkpoint fits; all of them: {call.command('list')}"
