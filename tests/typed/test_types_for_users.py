@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,7 @@ def test_every_public_attribute_has_a_declared_type() -> None:
     classes = {
         (path, node.name): node
         for path in SOURCES.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
+        for node in classes_of(ast.parse(path.read_text()))
     }
     by_name = {name: node for (_, name), node in classes.items()}
     missing = {
@@ -50,6 +50,15 @@ def test_every_public_attribute_has_a_declared_type() -> None:
         for attribute in assigned(node) - declared(node, by_name)
     }
     assert missing == set()
+
+
+def classes_of(block: ast.AST) -> Iterator[ast.ClassDef]:
+    """Yield the classes of a module, also below conditions and in others; in functions none is public."""
+    for node in ast.iter_child_nodes(block):
+        if isinstance(node, ast.ClassDef):
+            yield node
+        if isinstance(node, ast.ClassDef | ast.If | ast.Try):
+            yield from classes_of(node)
 
 
 def assigned(node: ast.ClassDef) -> set[str]:
