@@ -126,10 +126,9 @@ def test_an_agent_is_told_what_was_taken_back_under_it(
     assert any("changed under you: notes.txt" in one for one in model.asked)
 
 
+@pytest.mark.parametrize("name", ["opencode"], indirect=True)
 def test_calls_of_tools_are_told_apart(name: str, host: Host, lastgood: Command) -> None:
-    """S22: where a host tells of both ends of each."""
-    if name != "opencode":
-        pytest.skip("it does not tell them apart")
+    """S22: by the one of these hosts that tells of both ends of each."""
     lastgood.environment["LASTGOOD_AUTO_ON"] = ",".join((*TRIGGERS, "tool"))
     host.environment["LASTGOOD_AUTO_ON"] = lastgood.environment["LASTGOOD_AUTO_ON"]
     lastgood("install", name)
