@@ -89,24 +89,24 @@ class Stage:
         _remove(self.folder)
         if once and built.exists():
             self.folder.mkdir()
-            _copy(built, self.template)
+            copy(built, self.template)
             self.reset()
             return
         self.workspace.mkdir(parents=True)
         build(self)
         self.keep()
         if once:
-            _copy(self.template, built)
+            copy(self.template, built)
 
     def keep(self, name: str = "template") -> None:
         """Keep the present state under a name."""
         _remove(self.folder / name)
-        _copy(self.folder / "live", self.folder / name)
+        copy(self.folder / "live", self.folder / name)
 
     def reset(self, name: str = "template") -> None:
         """Put a kept state back."""
         _remove(self.folder / "live")
-        _copy(self.folder / name, self.folder / "live")
+        copy(self.folder / name, self.folder / "live")
 
     def tree(self) -> Tree:
         """Read the workspace as it is now."""
@@ -133,7 +133,7 @@ def _remove_all(place: bytes) -> None:
     os.rmdir(place)
 
 
-def _copy(source: Path, target: Path) -> None:
+def copy(source: Path, target: Path) -> None:
     """Copy a folder with its modes and times: what `shutil.copytree` does, in a third of the time."""
     _copy_all(os.fsencode(source), os.fsencode(target))
 

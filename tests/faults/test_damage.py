@@ -12,6 +12,7 @@ import pytest
 
 import lastgood
 from faults.cli import Bench
+from faults.stage import copy
 from faults.sweep import FULL
 from lastgood.errors import LastgoodError
 from lastgood.model.report import VerifyReport
@@ -39,13 +40,13 @@ def states(bench: Bench) -> list[str]:
                 old.unlink()
             (own / f"state-{number}").write_bytes(random.Random(number + 1).randbytes(2000))
             ids.append(workspace.save(f"state {number}").checkpoint.id)
-    shutil.copytree(bench.store, bench.home / "sound")
+    copy(bench.store, bench.home / "sound")
     return ids
 
 
 def _reset(bench: Bench) -> None:
     shutil.rmtree(bench.store)
-    shutil.copytree(bench.home / "sound", bench.store)
+    copy(bench.home / "sound", bench.store)
 
 
 def _pack_of(bench: Bench, id: str) -> Path:
@@ -91,7 +92,7 @@ def test_a_flipped_bit_is_found_or_harmless(bench: Bench, states: list[str], kin
     with _open(bench) as workspace:
         workspace.maintain()  # everything of the write-ahead log into the file
     shutil.rmtree(bench.home / "sound")
-    shutil.copytree(bench.store, bench.home / "sound")
+    copy(bench.store, bench.home / "sound")
     for _ in range(FLIPS):
         _reset(bench)
         target = chance.choice(_kinds(bench)[kind])

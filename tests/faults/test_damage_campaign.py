@@ -17,6 +17,7 @@ import pytest
 import lastgood
 from faults.damage import Trial, harm, sample, trials
 from faults.injector import Blow, Injector
+from faults.stage import copy
 from faults.sweep import FULL
 from lastgood.errors import LastgoodError
 from lastgood.ledger import LedgerWriter
@@ -26,7 +27,7 @@ from lastgood.objects.engine import GitEngine
 from lastgood.workspace import Workspace
 
 SEED = 20_261_122
-SHORT = 90
+SHORT = 66
 BITS = 12
 PARTS = 4
 SHOWN = 12
@@ -79,11 +80,11 @@ class Scene:
         return self.folder / "older" / "store"
 
     def keep(self, name: str) -> None:
-        shutil.copytree(self.folder / "live", self.folder / name, symlinks=True)
+        copy(self.folder / "live", self.folder / name)
 
     def reset(self, name: str) -> None:
         shutil.rmtree(self.folder / "live", ignore_errors=True)
-        shutil.copytree(self.folder / name, self.folder / "live", symlinks=True)
+        copy(self.folder / name, self.folder / "live")
 
     def open(self, number: int = 0, *, repair: bool = False) -> Workspace:
         return lastgood.open(
