@@ -58,8 +58,8 @@ def opened(folder: Path, store: Path, **more: Any) -> Workspace:
     return lastgood.open(folder, store=store, maintenance="off", **more)
 
 
-def fill(workspace: Workspace) -> list[Checkpoint]:
-    """Make three checkpoints of many kinds of entries."""
+def fill(workspace: Workspace, *, large: int = 9 << 10) -> list[Checkpoint]:
+    """Make three checkpoints of many kinds of entries, one of a size that is given."""
     root = Path(workspace.path)
     (root / "src").mkdir()
     (root / "src" / "app.py").write_text("print()\n")
@@ -68,7 +68,7 @@ def fill(workspace: Workspace) -> list[Checkpoint]:
     (root / "empty").mkdir()
     (root / "link").symlink_to("src/app.py")
     # The same at each run: in other bytes something could look like a secret.
-    (root / "large").write_bytes(random.Random(9).randbytes(9 << 20))
+    (root / "large").write_bytes(random.Random(9).randbytes(large))
     os.mkdir(os.fsencode(root) + b"/\xff\xfe\n")
     (root / "src" / "app.py").touch()
     made = [workspace.save("one").checkpoint]
@@ -87,7 +87,7 @@ def test_checkpoints_arrive_as_they_were(
     workspace: Workspace, tmp_path: Path, other: Path, parcel: Path
 ) -> None:
     """Invariant 7: ids, names, pins, order, commits and every byte."""
-    made = fill(workspace)
+    made = fill(workspace, large=9 << 20)  # more than is held in memory as a whole
     workspace.export(parcel)
 
     with opened(tmp_path / "elsewhere", other) as there:
