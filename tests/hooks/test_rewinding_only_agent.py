@@ -126,6 +126,17 @@ def test_what_a_rewind_takes_along_is_named_path_by_path(hands: Hands) -> None:
     assert "file" not in {path for path, _ in found}
 
 
+def test_a_file_that_is_too_large_by_now_is_named_as_well(hands: Hands) -> None:
+    """T15, S7: a rewind takes its place, although no checkpoint would hold it."""
+    hands.write("mine", "one\n")
+    hands.workspace.save("mine")
+    hands.turn(2)
+    with (hands.project / "mine").open("a") as file:
+        file.truncate(33 << 20)
+    extent = hands.workspace.preview_rewind(1)
+    assert [one.path for one in hands.workspace.changed_beside(extent)] == [b"mine"]
+
+
 def test_where_no_turn_is_known_nothing_is_taken_for_an_agents(workspace: Workspace, project: Path) -> None:
     for number in range(2):
         (project / "file").write_text(str(number))

@@ -16,7 +16,7 @@ from lastgood.lease import session_of
 from lastgood.model.checkpoint import PROGRAMS
 from lastgood.model.operation import Step
 from lastgood.model.report import ChangedBeside
-from lastgood.model.tree import DIRECTORY, compare
+from lastgood.model.tree import DIRECTORY, compare, same_content
 from lastgood.paths import ancestors, join, within
 from lastgood.restore.merge import Reverted, taken_back
 from lastgood.restore.plan import SPARED, UNTOUCHED, action_between, in_order
@@ -101,13 +101,13 @@ def changed_beside(snapshot: WorkspaceSnapshot, extent: RewindExtent) -> tuple[C
     """
     history = _History(snapshot.context, since=extent.target)
     then = Files(tree_of(extent.target), snapshot.context.engine)
-    differs = {one.path for one in compare(then, snapshot.files, gaps=snapshot.scan.result.gaps)}
     saves = {one.id for one in extent.saves}
-    return tuple(
-        one
-        for one in history.beside(snapshot, sessions=_sessions_of(extent))
-        if one.path in differs and _is_beside(one, saves)
-    )
+    with snapshot.looking():
+        return tuple(
+            one
+            for one in history.beside(snapshot, sessions=_sessions_of(extent))
+            if _is_beside(one, saves) and not same_content(then.entry(one.path), snapshot.actual(one.path))
+        )
 
 
 def _is_beside(one: ChangedBeside, saves: Collection[str]) -> bool:
@@ -193,6 +193,10 @@ class _History:
             for change, why in told:
                 if turn is None or why is not None:
                     yield ChangedBeside(path=change.path, checkpoint=None, actor=UNKNOWN, why=why)
+            held = files_of(snapshot.context, self._at)
+            for gap in snapshot.scan.result.gaps:  # too large by now, say: a restore takes its place
+                if held.entry(gap.path) is not None:
+                    yield ChangedBeside(path=gap.path, checkpoint=None, actor=UNKNOWN)
         for link, _by in self._found:
             for one in _changes(self._authors, link):
                 if one.by.actor.type in WORKERS and one.by.session in sessions:
