@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from mcp.client import Client
 from mcp_types import CallToolResult, ElicitResult, ErrorData, ListRootsResult, Root
 from pydantic import FileUrl
@@ -99,6 +100,23 @@ class Served:
         said = json.loads(result.content[0].text)  # type: ignore[union-attr]
         assert said["schema"] == "lastgood.error/1"
         return said["error"]  # type: ignore[no-any-return]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def each_schema_is_proven_once() -> Iterator[None]:
+    """Spare the client to prove the schemas of the tools, which stay the same, for each connection anew."""
+    proven: set[str] = set()
+    prove = Draft202012Validator.check_schema
+
+    def once(schema: Any) -> None:
+        known = json.dumps(schema, sort_keys=True)
+        if known not in proven:
+            prove(schema)
+            proven.add(known)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Draft202012Validator, "check_schema", staticmethod(once))
+        yield
 
 
 @pytest.fixture(params=ERAS)
