@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -23,6 +24,7 @@ from lastgood.errors import LastgoodError
 # The torture run sets this; the share of points that the short form tries is one in STRIDE.
 FULL = bool(os.environ.get("LASTGOOD_TORTURE"))
 SHOWN = 12
+_CALL = re.compile(r"^(\d+) (\w+) (.*)$", re.MULTILINE)
 # What SQLite writes page by page.
 _PAGED = (".sqlite3", ".sqlite3.new", "-wal", "-shm", "-journal")
 # How many calls could be hit in all sweeps of this process, and how many were.
@@ -176,8 +178,8 @@ def amid_pages(clean: Trial) -> dict[int, int]:
     commit, which is the row's last page, its index is rebuilt, and what is copied into the database lies in
     the log.
     """
-    lines = (line.split(" ", 2) for line in clean.trace.splitlines())
-    named = {int(number): (call, path) for number, call, path in lines}
+    # A name may have line breaks; what is behind one is no call's.
+    named = {int(number): (call, path) for number, call, path in _CALL.findall(clean.trace)}
     found, begins = {}, 0
     for number in range(1, clean.calls + 1):
         does = named.get(number)

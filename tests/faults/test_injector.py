@@ -55,7 +55,7 @@ def test_the_middle_of_a_row_of_pages_is_known() -> None:
         (3, log, W),
         (1, log, W | AFTER_OTHERS),
         (2, "pwrite64 /s/c.sqlite3", W),
-        (5, "write /w/file", W),
+        (5, "write /w/a name\nin two lines", W),
     ]
     calls = [(name, kind) for times, name, kind in rows for _ in range(times)]
     trace = "".join(f"{number} {name}\n" for number, (name, _) in enumerate(calls, 1))
