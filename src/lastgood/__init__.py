@@ -106,6 +106,7 @@ if TYPE_CHECKING:
         ListedEntry,
         LogReport,
         NotHeld,
+        Occurrences,
         PathChange,
         ProgressReport,
         PurgedCheckpoint,
@@ -242,6 +243,7 @@ __all__ = [
     "NotFound",
     "NotHeld",
     "Observer",
+    "Occurrences",
     "Once",
     "OpenSession",
     "Opening",
@@ -329,7 +331,7 @@ _PLACES = {
     "lastgood.model.report": (
         "BlameReport Blamed BlamedFile BlamedLines "
         "ChangedBeside ChangedPath DamagedCheckpoint DeleteReport DiffReport FileDiff Finding HeadMoved "
-        "ListedEntry LogReport NotHeld PathChange ProgressReport PurgePlan PurgeReport "
+        "ListedEntry LogReport NotHeld Occurrences PathChange ProgressReport PurgePlan PurgeReport "
         "PurgedCheckpoint RestoreReport RewindExtent SessionEnded SessionStarted StatusReport StoreSize "
         "UndoPlan UndoReport Unmatched VerifyReport WorkspaceSummary"
     ),
