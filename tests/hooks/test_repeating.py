@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
@@ -14,6 +15,7 @@ import pytest
 
 from hooks.conftest import Agent, payload
 from lastgood.context import Context
+from lastgood.hooks import repeated
 from lastgood.hooks.claude_code import event_of
 from lastgood.hooks.event import HookEvent
 from lastgood.hooks.repeated import Telling
@@ -49,6 +51,14 @@ def test_what_another_hook_was_told_of_is_repeated(told: Told) -> None:
     assert told(EVENT, caller=2)
     assert told(EVENT, caller=3)
     assert not told(EVENT, caller=1)
+
+
+def test_where_no_lock_is_of_one_byte_it_is_repeated_all_the_same(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS."""
+    monkeypatch.setattr(repeated, "_OF_FILE", None)
+    assert [told(EVENT, caller=one) for one in (1, 2, 1)] == [False, True, False]
 
 
 def test_another_moment_kind_text_or_host_is_another_event(told: Told) -> None:
@@ -144,12 +154,11 @@ def test_what_failed_is_left_to_the_next_hook_which_waits_for_it(context: Contex
     found: list[bool] = []
     other = Thread(target=lambda: found.append(told(EVENT, caller=2)))
 
-    first = Telling(context, EVENT, b"{}", caller=1)
-    with first:
+    with suppress(InterruptedError), Telling(context, EVENT, b"{}", caller=1):
         other.start()
         assert not told(EVENT.replace(moment="n"), b"another", caller=3)  # for that alone nobody waits
         assert not found
-        first.fail()
+        raise InterruptedError
     other.join()
 
     assert found == [False]

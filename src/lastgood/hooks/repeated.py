@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+import sys
 import time
 from _blake2 import blake2b
 
@@ -34,8 +35,9 @@ _MOST = 1 << 14
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 # These happen once in the life of a host, whatever that calls them.
 _ONCE = frozenset({"session-start", "session-end"})
-# A lock on one byte that is of the open file, so that threads exclude each other too; Linux alone has it.
-_OF_FILE = getattr(fcntl, "F_OFD_SETLK", None)
+# A lock on one byte that is of the open file, so that threads exclude each other too. macOS has one by the
+# same name, and lays out otherwise what it is told in.
+_OF_FILE = getattr(fcntl, "F_OFD_SETLK", None) if sys.platform == "linux" else None
 _DIGITS = 15
 
 
@@ -54,11 +56,6 @@ class Telling:
         self._patience = event.seconds or _PATIENCE
         self._digest = _digest(event, said)
         self._descriptor = -1
-        self._has_failed = False
-
-    def fail(self) -> None:
-        """Leave the event to the next one that is told of it."""
-        self._has_failed = True
 
     def __enter__(self) -> Self:
         if not self._is_noted:
@@ -83,7 +80,7 @@ class Telling:
         if self._descriptor < 0:
             return
         try:
-            if not (kind or self._has_failed or self.again):
+            if not (kind or self.again):
                 self._note()
             _let_go(self._descriptor, self._digest)
         except OSError:
