@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import lastgood as package
+from lastgood.model.checkpoint import Actor
 from tools.command import COMMAND, Command
 from tools.terminal import Shell, Terminal
 
@@ -469,3 +470,24 @@ def test_what_agents_changed_since_what_is_picked_is_taken_back(lastgood: Comman
         assert terminal.end() == 0
     assert {path.name for path in lastgood.project.iterdir()} == {"a", "notes"}
     assert (lastgood.project / "a").read_text(encoding="utf-8") == "agent\n"
+
+
+def test_all_that_agents_changed_since_is_taken_back_however_long_ago(lastgood: Command) -> None:
+    """T17: not what the first few steps of a rewind lead to."""
+    (lastgood.project / "a").write_text("0\n", encoding="utf-8")
+    lastgood("save", "the beginning")
+    with package.open(lastgood.project, store=lastgood.store, maintenance="off") as workspace:
+        session = workspace.session_start(exclusive=False).session.id
+        for number in range(22):
+            (lastgood.project / f"new-{number}").touch()
+            workspace.within(session).save(f"turn {number}", kind="turn", actor=Actor(type="agent"))
+        workspace.session_end(session)
+    with shown(lastgood, "rewind", "--only-agent") as terminal:
+        terminal.until("Rewind to:")
+        terminal.type("the beginning")
+        terminal.until("1 of 1")
+        terminal.type(ENTER)
+        terminal.until("Go ahead?")
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    assert [path.name for path in lastgood.project.iterdir()] == ["a"]

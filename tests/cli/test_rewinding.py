@@ -8,6 +8,7 @@ import pytest
 
 import lastgood as package
 from tools.command import Command
+from tools.harm import lose
 
 
 @pytest.fixture
@@ -195,3 +196,20 @@ def test_beside_a_run_of_which_nobody_saw_the_end_ones_own_files_can_be_had_back
     shown = lastgood("rewind", "--only-agent", "--dry-run", "--force").out
     assert "nothing to restore: nothing is left of what the agent changed since" in shown
     assert re.search(r"keep +a +\(not taken back: ", shown)
+
+
+@pytest.mark.damages
+def test_a_rewind_to_a_sound_checkpoint_goes_past_a_damaged_one(ran: Command) -> None:
+    """K4, T15: what was changed beside cannot be told then, and a guard keeps it."""
+    commit = ran("show", "my notes", "--json").json["checkpoint"]["commit"]
+    lose(ran.store, f"{commit}:workspace")
+    (ran.project / "notes").write_text("mine\nmore\n", encoding="utf-8")
+    said = ran("rewind", "2", "--yes").err
+    assert "What else was changed, and goes too, cannot be told: " in said
+    assert files(ran) == {"a": "0", "b": "0"}
+
+
+def test_where_no_file_changes_none_is_said_to_go(ran: Command) -> None:
+    for words in (("--only", "progress"), ("--to", str(ran.project.parent / "aside"))):
+        assert "goes too" not in ran("rewind", "2", "--yes", *words).err
+    assert files(ran) == {"a": "agent", "b": "agent", "notes": "mine"}

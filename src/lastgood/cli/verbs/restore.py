@@ -14,7 +14,7 @@ from lastgood.cli.restoring import again, agreed, check_options, plan_of, restor
 from lastgood.cli.searching import few_paths
 from lastgood.cli.typed_paths import as_typed, current, paths_of
 from lastgood.cli.wording import UNTITLED, ago, called, count, moment, shortened, table, title
-from lastgood.errors import LastgoodError, NotFound, Usage
+from lastgood.errors import Damaged, LastgoodError, NotFound, Usage
 from lastgood.ids import short
 from lastgood.paths import printable, to_bytes, to_text, within
 from lastgood.restore.plan import inverse
@@ -207,7 +207,7 @@ def rewind_verb(call: Call, console: Console) -> int:
             at = extents[0].target.id if extents else workspace.stands_at()
             picked = _picked(call, console, workspace, at=at)
             target = None if picked is None else picked.checkpoint
-            extent = None if target is None else _extent_to(target, extents, call)
+            extent = None if target is None else _extent_to(target, extents, call, workspace=workspace)
         if target is None or extent is None:
             return restore(target, call, console, workspace=workspace)
         call = call.replace(arguments=(str(extent.steps),))
@@ -217,13 +217,19 @@ def rewind_verb(call: Call, console: Console) -> int:
         return restore(extent.target, call, console, workspace=workspace, above=above, turns=extent.steps)
 
 
-def _extent_to(target: Checkpoint, extents: Sequence[RewindExtent], call: Call) -> RewindExtent | None:
+def _extent_to(
+    target: Checkpoint, extents: Sequence[RewindExtent], call: Call, *, workspace: Restores
+) -> RewindExtent | None:
     """Return the rewind that leads to a checkpoint, None if none of the first few does.
 
-    Of an agent's changes alone those of the turns or runs that began since are taken back.
+    Of an agent's changes alone those of all turns or runs that began since are taken back.
     """
     if not call.has("only-agent"):
         return next((one for one in extents if one.target.id == target.id), None)
+    looked = _STEPS
+    while len(extents) == looked and extents[-1].target.sequence > target.sequence:
+        looked *= 4
+        extents = workspace.preview_rewinds(looked)
     since = [one for one in extents if one.target.sequence >= target.sequence]
     if not since:
         raise Usage(
@@ -247,9 +253,13 @@ def _extent_lines(extent: RewindExtent, call: Call, *, workspace: Restores) -> l
         noun = "run" if extent.runs else "turn"
         lines = [f"Back to before the last {noun if len(said) == 1 else count(len(said), noun)}:"]
         lines += _few([f"  {one}" for one in said])
-    if call.has("only-agent"):
+    if call.has("only-agent") or not _takes_files(call):
         return lines
-    beside = _beside_lines(extent, call, workspace=workspace, now=now)
+    beside, unknown = list[str](), list[str]()
+    try:
+        beside = _beside_lines(extent, call, workspace=workspace, now=now)
+    except Damaged as error:  # what is to come back may be whole
+        unknown = [f"What else was changed, and goes too, cannot be told: {printable(error.message)}"]
     if extent.runs or (said and beside):  # who is told of some edits takes them for all
         it = "it" if len(said) == 1 else "they" if extent.runs else "them"
         within = f"while {it} ran" if extent.runs else f"within {it}"
@@ -259,7 +269,13 @@ def _extent_lines(extent: RewindExtent, call: Call, *, workspace: Restores) -> l
         lines += ["Changed beside that, and goes too:" if said else states, *beside]
     if said and beside:
         lines += _keeping_lines(extent, call, workspace=workspace)
-    return lines
+    return lines + unknown
+
+
+def _takes_files(call: Call) -> bool:
+    """Tell whether files of the workspace change at all."""
+    only = call.texts("only")
+    return not call.has("to") and (not only or "files" in only)
 
 
 def _beside_lines(extent: RewindExtent, call: Call, *, workspace: Restores, now: int) -> list[str]:
@@ -299,7 +315,7 @@ def _keeping_lines(extent: RewindExtent, call: Call, *, workspace: Restores) -> 
     """
     try:
         known = workspace.plan_rewind(extent.steps, only_agent=True, force=True)
-    except NotFound:
+    except LastgoodError:  # nothing of an agent's, no git to merge with, damage: the rewind goes on
         known = None
     if known is not None and not known.empty:
         return [f"  to keep it: {call.command(f'rewind {extent.steps} --only-agent')}"]
