@@ -137,6 +137,19 @@ def test_a_file_that_is_too_large_by_now_is_named_as_well(hands: Hands) -> None:
     assert [one.path for one in hands.workspace.changed_beside(extent)] == [b"mine"]
 
 
+def test_a_private_file_that_stays_is_not_said_to_go(hands: Hands) -> None:
+    """T15, S5: one that is missing comes back, which is said."""
+    hands.write(".gitignore", ".env\n")
+    hands.write(".env", "one\n")
+    hands.workspace.save("with a private file")
+    hands.turn(2)
+    hands.write(".env", "two\n")
+    extent = hands.workspace.preview_rewind(1)
+    assert hands.workspace.changed_beside(extent) == ()
+    (hands.project / ".env").unlink()
+    assert [one.path for one in hands.workspace.changed_beside(extent)] == [b".env"]
+
+
 def test_where_no_turn_is_known_nothing_is_taken_for_an_agents(workspace: Workspace, project: Path) -> None:
     for number in range(2):
         (project / "file").write_text(str(number))

@@ -305,6 +305,29 @@ def test_a_file_that_the_agent_no_longer_ignores_was_perhaps_there_before(work: 
     assert [work.text(name) for name in ("hidden", "folder/file", "new")] == ["mine\n", "mine\n", None]
 
 
+def test_a_file_of_the_agents_that_is_ignored_by_now_stays_and_is_named(work: Work) -> None:
+    """T4."""
+    work.agent(new="new\n", theirs="two\n")
+    work.person(**{".gitignore": "new\n"})
+
+    report = work.workspace.restore(only_agent=True)
+
+    assert results(report) == {"new": "kept", "theirs": "restored"}
+    assert work.text("new") == "new\n"
+
+
+def test_a_folder_that_a_person_made_stays_when_the_agents_file_in_it_goes(work: Work) -> None:
+    work.agent(theirs="two\n")
+    (work.project / "folder").mkdir()
+    work.person()
+    work.agent(folder__new="new\n", other__new="new\n")
+
+    work.workspace.restore(only_agent=True)
+
+    assert list((work.project / "folder").iterdir()) == []
+    assert not (work.project / "other").exists()
+
+
 def test_it_is_limited_by_paths_and_by_a_checkpoint(work: Work) -> None:
     work.agent(theirs="two\n", gone="two\n")
     since = work.workspace.get("@").id

@@ -19,7 +19,7 @@ from lastgood.model.report import ChangedBeside
 from lastgood.model.tree import DIRECTORY, compare, same_content
 from lastgood.paths import ancestors, join, within
 from lastgood.restore.merge import Reverted, taken_back
-from lastgood.restore.plan import SPARED, UNTOUCHED, action_between, in_order
+from lastgood.restore.plan import SPARED, UNTOUCHED, DeletionPolicy, action_between, in_order
 from lastgood.trees import Files, tree_of
 from lastgood.value import Value
 
@@ -94,19 +94,27 @@ def _sessions_of(extent: RewindExtent) -> set[str | None]:
     return kept | {one.session for one in extent.under_way}
 
 
-def changed_beside(snapshot: WorkspaceSnapshot, extent: RewindExtent) -> tuple[ChangedBeside, ...]:
+def changed_beside(
+    snapshot: WorkspaceSnapshot, extent: RewindExtent, *, evidence: DeletionEvidence
+) -> tuple[ChangedBeside, ...]:
     """Return what a rewind takes back that came in none of its turns or runs, newest first.
 
-    What is now as it was there is left out.
+    What is now as it was there is left out, and so are private files that stay as they are.
     """
     history = _History(snapshot.context, since=extent.target)
     then = Files(tree_of(extent.target), snapshot.context.engine)
     saves = {one.id for one in extent.saves}
+
+    def goes(path: bytes) -> bool:
+        present = snapshot.actual(path)
+        stays = present is not None and evidence.spares(path)
+        return not (stays or same_content(then.entry(path), present))
+
     with snapshot.looking():
         return tuple(
             one
             for one in history.beside(snapshot, sessions=_sessions_of(extent))
-            if _is_beside(one, saves) and not same_content(then.entry(one.path), snapshot.actual(one.path))
+            if _is_beside(one, saves) and goes(one.path)
         )
 
 
@@ -223,6 +231,44 @@ class _History:
         return (broken[-1], "host-died") if broken else (None, None)
 
 
+class _Gathered:
+    """What an agent changed, path by path, and what nobody knows the author of.
+
+    ``open_paths`` changed in a turn under way, ``folders`` are those that came with what the agent made.
+    """
+
+    def __init__(self, snapshot: WorkspaceSnapshot, work: AgentWork, *, paths: tuple[bytes, ...]) -> None:
+        self.changed: dict[bytes, list[tuple[Entry | None, Entry | None]]] = {}
+        self.doubtful: dict[bytes, Doubt] = {}
+        self.open_paths: set[bytes] = set()
+        self.folders: set[bytes] = set()
+        self._paths = paths
+        if work.turn is not None:
+            self._take_turn(snapshot, work, turn=work.turn)
+        for link in work.links:
+            self._take_link(snapshot.context, work.authors, link)
+
+    def _take_turn(self, snapshot: WorkspaceSnapshot, work: AgentWork, *, turn: Effect) -> None:
+        for change, why in work.authors.not_saved(work.at, _since(snapshot, work.at), turn=turn):
+            if work.doubt is None and why is None:
+                self.open_paths.add(change.path)
+                _note(self.changed, change, paths=self._paths)
+            else:
+                self.doubtful[change.path] = work.doubt or why or "beside"
+        self.folders |= _came_above(self.open_paths, files_of(snapshot.context, work.at))
+
+    def _take_link(self, context: Context, authors: Authors, link: Link) -> None:
+        assert link.before is not None
+        own: list[bytes] = []
+        for one in _changes(authors, link):
+            if one.by.actor.type in WORKERS:
+                own.append(one.change.path)
+                _note(self.changed, one.change, paths=self._paths)
+            elif one.by.why is not None:
+                self.doubtful.setdefault(one.change.path, one.by.why)
+        self.folders |= _came_above(own, files_of(context, link.before))
+
+
 def agent_steps(
     snapshot: WorkspaceSnapshot,
     work: AgentWork,
@@ -231,46 +277,35 @@ def agent_steps(
     paths: tuple[bytes, ...],
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return the steps that take an agent's changes back and no others, and what of it has to be stored."""
-    context, authors = snapshot.context, work.authors
-    changed: dict[bytes, list[tuple[Entry | None, Entry | None]]] = {}
-    doubtful: dict[bytes, Doubt] = {}
-    open_paths: set[bytes] = set()
-    if work.turn is not None:
-        for change, why in authors.not_saved(work.at, _since(snapshot, work.at), turn=work.turn):
-            if work.doubt is None and why is None:
-                open_paths.add(change.path)
-                _note(changed, change, paths=paths)
-            else:
-                doubtful[change.path] = work.doubt or why or "beside"
-    for link in work.links:
-        for one in _changes(authors, link):
-            if one.by.actor.type in WORKERS:
-                _note(changed, one.change, paths=paths)
-            elif one.by.why is not None:
-                doubtful.setdefault(one.change.path, one.by.why)
+    found = _Gathered(snapshot, work, paths=paths)
+    policy = DeletionPolicy(snapshot.scan, evidence)
     kept: list[Step] = []
     reverted: list[Reverted] = []
-    for path, pairs in sorted(changed.items()):
-        present = snapshot.actual(path)
-        if path not in paths and present is not None and evidence.spares(path):
-            kept.append(Step(path=path, action="keep", have=present, reason=SPARED))
-        else:
+    for path, pairs in sorted(found.changed.items()):
+        present, reason = snapshot.actual(path), None
+        if present is not None and path not in paths and evidence.spares(path):
+            reason = SPARED
+        elif present is not None and pairs[-1][1] is None:  # what was ignored then is doubtful already
+            reason = policy.ignored_now(path, directory=present.kind == DIRECTORY)
+        if reason is None:
             reverted.append(_reverted(path, pairs))
-    target = Files(tree_of(work.target), context.engine)
+        else:
+            kept.append(Step(path=path, action="keep", have=present, reason=reason))
     steps, merged = taken_back(
         snapshot, tuple(reverted), source=work.target.id, favour=work.favour, partly=True
     )
     steps = tuple(
-        one.replace(reason=UNDER_WAY) if one.reason is None and one.path in open_paths else one
+        one.replace(reason=UNDER_WAY) if one.reason is None and one.path in found.open_paths else one
         for one in steps
     )
     told = {one.path for one in (*steps, *kept)}
     kept += [
         Step(path=path, action="keep", reason=f"not taken back: {WORDS[why]}")
-        for path, why in sorted(doubtful.items())
+        for path, why in sorted(found.doubtful.items())
         if path not in told and (not paths or any(within(path, limit) for limit in paths))
     ]
-    return in_order((*steps, *_emptied(snapshot, steps, target), *kept)), merged
+    target = Files(tree_of(work.target), snapshot.context.engine)
+    return in_order((*steps, *_emptied(snapshot, steps, target, found.folders), *kept)), merged
 
 
 def _since(snapshot: WorkspaceSnapshot, place: CheckpointFacts) -> Iterator[Change]:
@@ -313,14 +348,23 @@ def _reverted(path: bytes, pairs: Sequence[tuple[Entry | None, Entry | None]]) -
     return Reverted(step=step, earlier=tuple(earlier))
 
 
-def _emptied(snapshot: WorkspaceSnapshot, steps: Sequence[Step], target: Files) -> list[Step]:
-    """Return the steps that take away folders which the agent made and of which nothing is left."""
+def _came_above(paths: Iterable[bytes], before: Files) -> set[bytes]:
+    """Return the folders above some paths that were none before."""
+    folders = {above for path in paths for above in ancestors(path)}
+    return {one for one in folders if (there := before.entry(one)) is None or there.kind != DIRECTORY}
+
+
+def _emptied(
+    snapshot: WorkspaceSnapshot, steps: Sequence[Step], target: Files, folders: Collection[bytes]
+) -> list[Step]:
+    """Return the steps that take away ``folders``, which the agent made, and of which nothing is left."""
     going = {one.path for one in steps if one.action == "delete"}
     kept = {above for one in steps if one.want is not None for above in ancestors(one.path)}
     # Nor does one go by itself that stays, or in whose place a file comes back.
     kept |= {one.path for one in steps if one.action in UNTOUCHED or one.want is not None}
     found: list[Step] = []
-    for path in sorted({above for one in going for above in ancestors(one)}, key=len, reverse=True):
+    above = {above for one in going for above in ancestors(one)}
+    for path in sorted(above.intersection(folders), key=len, reverse=True):
         there = target.entry(path)
         entry = snapshot.files.entry(path)
         if path in kept or (there is not None and there.kind == DIRECTORY) or entry is None:

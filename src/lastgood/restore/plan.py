@@ -87,13 +87,18 @@ class DeletionPolicy:
 
     def reason_to_keep(self, path: bytes, *, directory: bool) -> str | None:
         """Return why a path must not be taken away, or None when it may be."""
-        now = self._present.ignored(path, directory=directory)
-        if now is not False:
-            return "ignored" if now else "its ignore rules cannot be read"
+        now = self.ignored_now(path, directory=directory)
+        if now is not None:
+            return now
         then = self._ignored_then(path, directory=directory)
         if then is not False:
             return "was ignored" if then else "the ignore rules of then cannot be read"
         return self.gap_now(path) or self.gap_then(path)
+
+    def ignored_now(self, path: bytes, *, directory: bool) -> str | None:
+        """Return which present rule covers a path, or may do so."""
+        now = self._present.ignored(path, directory=directory)
+        return None if now is False else "ignored" if now else "its ignore rules cannot be read"
 
     def gap_now(self, path: bytes) -> str | None:
         """Return which gap of the workspace covers a path."""

@@ -226,6 +226,7 @@ class Restores(OpenWorkspace):
         """
         from lastgood.model.report import RewindExtent
         from lastgood.restore.only_agent import changed_beside
+        from lastgood.restore.restore import evidence_of
         from lastgood.snapshot import WorkspaceSnapshot
         from lastgood.transaction import ReadTransaction
 
@@ -233,7 +234,8 @@ class Restores(OpenWorkspace):
         if is_gone(self._context.root):
             return ()
         with ReadTransaction(self._context) as reading, WorkspaceSnapshot(reading) as snapshot:
-            return changed_beside(snapshot, extent)
+            evidence = evidence_of(extent.target, self._view.tree(extent.target), snapshot)
+            return changed_beside(snapshot, extent, evidence=evidence)
 
     def _whole(self, extent: RewindExtent) -> RewindExtent:
         """Return an extent with its target as it is: a history is read in brief."""
