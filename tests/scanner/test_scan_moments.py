@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -224,6 +226,24 @@ def test_a_file_that_would_not_hold_still_and_is_gone_at_the_end_is_no_gap(
     scan = desk.save()
     assert not (desk.root / "young").exists()
     assert (desk.gaps(scan), desk.names(scan)) == ({}, set())
+
+
+@pytest.mark.parametrize("place", ["file", "folder"])
+def test_what_is_behind_a_stale_handle_is_no_deletion(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """S7: a network's file system, or an overlay, says so of what is there under another handle."""
+    desk.write("file", "x")
+    desk.write("folder/inside", "x")
+    real = os.open
+
+    def stale(path: object, *words: Any, **more: Any) -> int:
+        if path == place.encode():
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return real(path, *words, **more)  # type: ignore[arg-type] # whatever it was given
+
+    monkeypatch.setattr(os, "open", stale)
+    assert desk.gaps(desk.save()) == {place: "unreadable"}
 
 
 def test_a_file_that_vanishes_before_it_is_read_is_absent(

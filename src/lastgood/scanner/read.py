@@ -47,8 +47,9 @@ DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_ATIME: int = getattr(os, "O_NOATIME", 0)
 
-# The path led somewhere, and now it does not: the entry is gone.
-GONE = frozenset({errno.ENOENT, errno.ESTALE})
+# The path led somewhere, and now it does not: the entry is gone. That its handle is stale (ESTALE, on network
+# and overlay file systems) proves no such thing.
+GONE = frozenset({errno.ENOENT})
 # Something else has taken the entry's place.
 _REPLACED = frozenset({errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.ENXIO, errno.EISDIR})
 
