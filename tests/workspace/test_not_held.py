@@ -231,7 +231,7 @@ def test_a_restore_of_a_folder_names_what_is_missing_below_it_alone(
     workspace.save("first")
     shutil.rmtree(large.parent)
     assert missed(workspace.restore("@", paths=["README"])) == []
-    assert missed(workspace.preview(workspace.plan_restore("@"))) == [LACKING]
+    assert missed(workspace.restore("@", paths=["data"])) == [LACKING]
 
 
 def test_a_large_file_that_is_named_is_told_once(large: Path, workspace: Workspace) -> None:
