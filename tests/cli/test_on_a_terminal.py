@@ -469,6 +469,19 @@ def test_a_time_of_several_words_needs_no_quotes_on_a_terminal(lastgood: Command
     assert "write: lastgood restore '10 minutes ago'" in said
 
 
+def test_a_path_that_is_called_like_a_time_is_a_path(lastgood: Command) -> None:
+    """Also where it is gone by now, which is why it is named."""
+    for name in ("2m", "a.txt", "last", "hour"):
+        (lastgood.project / name).write_text("then\n")
+    lastgood("save")
+    for name in ("2m", "a.txt", "last", "hour"):
+        (lastgood.project / name).unlink()
+    for typed in (("2m",), ("a.txt", "2m"), ("@", "--", "last", "hour")):
+        shown = lastgood.terminal("restore", *typed, answers="n\n", expect=130).out
+        assert set(re.findall(r"create  ([\w.]+)", shown)) == set(typed) - {"@", "--"}
+    assert lastgood("restore", "@", "--yes", "--", "last", "hour").code == 0
+
+
 def test_a_checkpoint_and_a_path_that_together_could_be_a_time_are_taken_as_they_are(
     lastgood: Command,
 ) -> None:

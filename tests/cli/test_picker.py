@@ -398,6 +398,21 @@ def test_of_files_that_were_looked_for_only_these_come_back(files: Command) -> N
     assert text_of(files) == "4\n"
 
 
+def test_a_dry_run_of_what_was_picked_says_what_does_just_that(files: Command) -> None:
+    """T1: with the id of the plan, which is of that checkpoint."""
+    with shown(files, "restore", "--dry-run") as terminal:
+        terminal.until("Tab: by file")
+        terminal.type("\tprices" + DOWN)
+        terminal.until("Restore only files with: prices")
+        terminal.type(ENTER)
+        assert terminal.end() == 0
+        said = " ".join(line.strip() for line in terminal.shown)
+    words = said.partition("To do it: lastgood ")[2].split()
+    files(*words[: words.index("--") + 2])
+    assert (files.project / "src" / "prices.py").read_text() == "1\n"
+    assert text_of(files) == "4\n"
+
+
 @pytest.mark.parametrize(("columns", "told"), [(80, "typing filters (Tab: by file)"), (40, "Tab: by file")])
 def test_what_tab_does_is_told(files: Command, columns: int, told: str) -> None:
     with shown(files, "restore", columns=columns) as terminal:

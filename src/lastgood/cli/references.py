@@ -66,7 +66,7 @@ def as_meant(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call 
     except (NotFound, Invalid) as error:
         if (swapped := _swapped(call, workspace)) is not None:
             return call.replace(arguments=(swapped,), paths=(ref,))
-        if "meant" in error.details:
+        if "meant" in error.details and not _is_path(ref, call, workspace):
             ref = str(error.details["meant"])
             call = call.replace(arguments=(ref,))
             return _with_paths(ref, paths, call, console, workspace=workspace)
@@ -148,7 +148,7 @@ def with_time(call: Call, workspace: OpenWorkspace) -> Call:
         said, rest = words[place:][:length], (*words[:place], *words[place + length :])
         # Only what can be meant as nothing else: `5 d` may be a checkpoint and a path.
         is_time = len(said) == length and (said[-1] == "ago" or (length, said[0]) == (2, "last"))
-        if not is_time or any(_is_there(one, call, workspace) for one in said):
+        if not is_time or any(_is_path(one, call, workspace) for one in said):
             continue
         if _as_ref(" ".join(said), workspace) is not None:
             return call.replace(arguments=(" ".join(said),), paths=rest)
@@ -272,7 +272,9 @@ def _swapped(call: Call, workspace: OpenWorkspace) -> str | None:
     if len(after) != 1 or _is_there(after[0], call, workspace):
         return None
     ref = _as_ref(after[0], workspace)
-    return ref if ref is not None and _holder(path, call, workspace) is not None else None
+    if ref is None or (ref != after[0] and _is_path(after[0], call, workspace)):
+        return None
+    return ref if _holder(path, call, workspace) is not None else None
 
 
 def _joined(word: str, call: Call, workspace: OpenWorkspace) -> tuple[str, str] | None:
@@ -381,6 +383,11 @@ def _is_there(ref: str, call: Call, workspace: OpenWorkspace) -> bool:
         return os.path.lexists(f"{workspace.path}/{path_of(ref, call, workspace)}")
     except (LastgoodError, ValueError):
         return False
+
+
+def _is_path(word: str, call: Call, workspace: OpenWorkspace) -> bool:
+    """Tell whether the workspace has a path now, or a checkpoint holds it: it is no time, then."""
+    return _is_there(word, call, workspace) or _holder(word, call, workspace) is not None
 
 
 def _is_ignored(ref: str, call: Call, workspace: OpenWorkspace) -> bool:

@@ -116,6 +116,7 @@ def _restore_picked(call: Call, console: Console, *, workspace: Restores, typed:
     picked = _picked(call, console, workspace, at=at, typed=typed or "")
     if picked is None:
         return restore(None, call, console, workspace=workspace)
+    call = call.replace(arguments=(picked.checkpoint.short_id,))  # what is told to type names it, too
     above: tuple[str, ...] = ()
     if picked.paths:
         call = call.replace(paths=tuple(as_typed(to_text(one), call, workspace) for one in picked.paths))
