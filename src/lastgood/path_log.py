@@ -73,6 +73,8 @@ def path_log(
             raise error
     if search is None:
         return LogReport(path=path, changes=changes)
+    if history.damaged:  # of a whole checkpoint, or a folder of it: what was to be searched there
+        search.damaged.add(path)
     unsearched, damaged = tuple(sorted(search.unsearched)), tuple(sorted(search.damaged))
     return LogReport(path=path, changes=changes, unsearched=unsearched, damaged=damaged)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import lastgood
 from lastgood import NotFound, Usage, Workspace
 from lastgood.content_search import count_in
-from tools.harm import packs_of
+from tools.harm import lose, packs_of
 from tools.values import not_none
 
 
@@ -108,6 +108,22 @@ def test_a_version_that_cannot_be_read_is_named(workspace: Workspace, project: P
     with lastgood.open(project, store=store, maintenance="off") as again:
         report = again.log(text="wanted")
     assert ([one.checkpoint.message for one in report.changes], report.damaged) == (["sound"], (b"hit",))
+
+
+@pytest.mark.damages
+def test_a_folder_that_cannot_be_read_is_told_beside_what_was_found(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    """K4."""
+    (project / "file").write_text("wanted")
+    save(workspace, "one")
+    (project / "src").mkdir()
+    (project / "src" / "hit").write_text("wanted")
+    hit = workspace.get(save(workspace, "two"))
+    lose(store, f"{hit.commit}:workspace/src")
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        report = again.log(text="wanted")
+    assert ([one.checkpoint.message for one in report.changes], report.damaged) == (["one"], (b"",))
 
 
 def test_a_text_that_nothing_ever_had_is_not_found(workspace: Workspace, project: Path) -> None:

@@ -152,7 +152,8 @@ class LogReport(Value):
     """The checkpoints at which a path changed, newest first.
 
     Where a text was looked for, ``unsearched`` are the private files that were passed over, and ``damaged``
-    those of which a version could not be read.
+    those of which a version could not be read; the path itself where that is so of a whole checkpoint, or a
+    folder in it.
     """
 
     path: bytes

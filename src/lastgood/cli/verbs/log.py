@@ -95,7 +95,7 @@ def _show_found(report: LogReport, call: Call, console: Console, *, workspace: O
     if report.unsearched:
         console.note(f"not searched, being private: {few_paths(report.unsearched)} (search them: --private)")
     if report.damaged:
-        console.warn(f"not searched, being damaged: {few_paths(report.damaged)}")
+        console.warn(f"not searched, being damaged: {few_paths([one or b'.' for one in report.damaged])}")
         console.warn(f"  which checkpoints have it: {call.command('verify')}")
     if console.out_is_terminal and report.changes:
         console.note(_way_back(report.changes[0], call, workspace))
