@@ -213,3 +213,16 @@ def test_where_no_file_changes_none_is_said_to_go(ran: Command) -> None:
     for words in (("--only", "progress"), ("--to", str(ran.project.parent / "aside"))):
         assert "goes too" not in ran("rewind", "2", "--yes", *words).err
     assert files(ran) == {"a": "agent", "b": "agent", "notes": "mine"}
+
+
+def test_a_rewind_needs_no_git_where_a_hint_would(lastgood: Command) -> None:
+    """S12: to keep what one changed in the same file takes a merge, which is not what was asked for."""
+    lines = [f"line {number}\n" for number in range(20)]
+    (lastgood.project / "a").write_text("".join(lines), encoding="utf-8")
+    lastgood("save", "start")
+    lastgood("run", "--", "sed", "-i", "s/line 3$/agent/", "a")
+    with (lastgood.project / "a").open("a", encoding="utf-8") as file:
+        file.write("mine\n")
+    said = lastgood("rewind", "--yes", env={"PATH": "/nonexistent"}).err
+    assert "  not saved yet: a\n" in said
+    assert (lastgood.project / "a").read_text(encoding="utf-8") == "".join(lines)
