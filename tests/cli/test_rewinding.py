@@ -181,6 +181,8 @@ def test_the_plan_of_what_an_agent_changed_says_all_within_eighty_columns(lastgo
     ):
         assert words in said
     assert lastgood("rewind", "1", "--only-agent", "--yes", expect=3).out.count(" kept") == 1
+    again = lastgood("rewind", "1", "--only-agent", "--yes", expect=3).out
+    assert "nothing to restore: what is left of what the agent changed since ckpt_" in again
 
 
 def test_beside_a_run_of_which_nobody_saw_the_end_ones_own_files_can_be_had_back(lastgood: Command) -> None:

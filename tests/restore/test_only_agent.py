@@ -183,6 +183,25 @@ def test_what_a_person_changed_beside_stays_with_the_line_next_to_it_and_the_res
     assert not beside.exists()
 
 
+def test_of_a_private_file_it_is_said_how_to_see_what_it_was(work: Work) -> None:
+    """T17, S5: where its path is given; no copy lies beside it."""
+    work.person(**{".gitignore": ".env\n", ".env": TEXT})
+    text = TEXT.replace("line 3\n", "LINE 3\n").replace("line 18\n", "LINE 18\n")
+    work.write(".env", text)
+    work.agent()
+    now = text.replace("line 17\n", "mine 17\n")
+    work.person(**{".env": now})
+
+    report = work.workspace.restore(only_agent=True, paths=[".env"])
+
+    assert work.text(".env") == now.replace("LINE 3\n", "line 3\n")
+    [outcome] = report.outcomes
+    assert outcome.reason is not None
+    assert outcome.reason.startswith("conflict: kept as it is where both changed it: private")
+    assert outcome.reason.endswith(" .env --private")
+    assert not report.complete
+
+
 def test_a_file_of_the_agents_that_a_person_went_on_with_stays(work: Work) -> None:
     work.agent(new="one\n")
     work.person(new="one\nmore\n")

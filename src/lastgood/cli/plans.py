@@ -57,8 +57,8 @@ _DONE = {
     "to set": "set",
 }
 _REMARKED = ("failed", "skipped", "kept")
-# Reasons that are told although all went well.
-_TOLD = frozenset({MARKED, PARTLY, DISCARDED, NOT_BACK})
+# How reasons begin that are told although all went well.
+_TOLD = (MARKED, PARTLY, DISCARDED, NOT_BACK)
 _PARTS = {"progress": "progress", "conversation": "conversation", "git": "HEAD and index"}
 _SHOWN_STEPS = 20
 # What a line has before its path.
@@ -199,7 +199,11 @@ def remarks(outcomes: Sequence[Outcome], *, then: str = "as it was", root: str |
 
     ``then`` says which version lies beside a conflict; with the workspace's ``root`` how to take it is told.
     """
-    said = [one for one in outcomes if one.result in _REMARKED or one.reason in _TOLD or _stays(one)]
+    said = [
+        one
+        for one in outcomes
+        if one.result in _REMARKED or (one.reason or "").startswith(_TOLD) or _stays(one)
+    ]
     said.sort(key=lambda one: _REMARKED.index(one.result) if one.result in _REMARKED else 1)
     lines = []
     for one in said[:_SHOWN_STEPS]:
@@ -218,7 +222,7 @@ def remarks(outcomes: Sequence[Outcome], *, then: str = "as it was", root: str |
 
 def _beside(outcome: Outcome, outcomes: Sequence[Outcome]) -> list[bytes]:
     """Return where the other version of a conflict was written; none of what was no conflict."""
-    if outcome.reason not in {CONFLICT, PARTLY}:
+    if outcome.reason != CONFLICT and not (outcome.reason or "").startswith(PARTLY):
         return []
     begin = outcome.path + b".lastgood-"
     return [one.path for one in outcomes if one.action == "write" and one.path.startswith(begin)]

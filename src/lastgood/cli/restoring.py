@@ -29,7 +29,7 @@ from lastgood.cli.wording import ago, called, count
 from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Usage
 from lastgood.ids import short
 from lastgood.paths import printable
-from lastgood.restore.plan import SPARED, takes_many_away
+from lastgood.restore.plan import NOT_TAKEN, SPARED, takes_many_away
 from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lastgood.cli.opening import Console
     from lastgood.literals import Favour, Scope
     from lastgood.model.checkpoint import Checkpoint, Ref
-    from lastgood.model.operation import RestorePlan
+    from lastgood.model.operation import RestorePlan, Step
     from lastgood.model.report import DiffReport, RestoreReport
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.restore import Restores
@@ -425,7 +425,9 @@ def _nothing_words(report: RestoreReport, target: Checkpoint, call: Call) -> str
     if plan.base:
         then = called(target)
         rest = f"of {_called(target, call)}" if call.has("only-agent") else f"to take back as in {then}"
-        return f"nothing to restore: nothing is left {rest}"
+        stays = plan.conflicts or (call.has("only-agent") and any(map(_is_left, plan.of("keep"))))
+        words = f"what is left {rest} stays as it is" if stays else f"nothing is left {rest}"
+        return f"nothing to restore: {words}"
     if plan.scopes == ("progress",) and report.parts:
         return f"nothing was restored: the progress of {called(target)} cannot be read"
     beside = ["conversation"] if lacks_transcript(report) else []
@@ -436,6 +438,11 @@ def _nothing_words(report: RestoreReport, target: Checkpoint, call: Call) -> str
     if any(one.reason == SPARED for one in plan.of("keep")):
         return f"nothing else to restore: all other files already are as in {called(target)}"
     return f"nothing to restore: {what} already is as in {called(target)}"
+
+
+def _is_left(kept: Step) -> bool:
+    """Tell whether a path stays that an agent changed, and not because nobody knows who did."""
+    return not (kept.reason or "").startswith(NOT_TAKEN)
 
 
 def _elsewhere(plan: RestorePlan, call: Call) -> list[str]:

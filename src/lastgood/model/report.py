@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # The reason of a path that was written with the marks of its conflicts in it.
 MARKED = "conflict: marked in the file"
-# Of one that was merged but for the places that both sides changed.
+# How that of one begins that was merged but for the places that both sides changed.
 PARTLY = "conflict: kept as it is where both changed it"
 
 _COUNTED = ("write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip", "fail")
@@ -316,7 +316,8 @@ class RestoreReport(Value):
 
 
 def _is_omission(outcome: Outcome) -> bool:
-    return outcome.result in {"skipped", "failed"} or outcome.reason in {MARKED, PARTLY}
+    reason = outcome.reason or ""
+    return outcome.result in {"skipped", "failed"} or reason == MARKED or reason.startswith(PARTLY)
 
 
 class RewindExtent(Value):

@@ -511,8 +511,10 @@ def _steps(sides: Sides, verdict: MergedPath, actual: Look, *, copies: Copies) -
     without = copies.why_none(path, verdict.beside)
     if not same_content(want, present):
         forced = present is not None and present.kind != DIRECTORY
-        action = action_between(want, present)
-        yield Step(path=path, action=action, want=want, have=present, reason=verdict.conflict, forced=forced)
+        action, reason = action_between(want, present), verdict.conflict
+        if reason == PARTLY and without is not None:
+            reason += without.removeprefix(CONFLICT)
+        yield Step(path=path, action=action, want=want, have=present, reason=reason, forced=forced)
     elif verdict.conflict is not None:
         action = "keep" if verdict.conflict == KEPT else "skip"
         yield Step(path=path, action=action, reason=without or verdict.conflict)

@@ -19,7 +19,14 @@ from lastgood.model.report import ChangedBeside
 from lastgood.model.tree import DIRECTORY, compare, same_content
 from lastgood.paths import ancestors, join, within
 from lastgood.restore.merge import Reverted, taken_back
-from lastgood.restore.plan import SPARED, UNTOUCHED, DeletionPolicy, action_between, in_order
+from lastgood.restore.plan import (
+    NOT_TAKEN,
+    SPARED,
+    UNTOUCHED,
+    DeletionPolicy,
+    action_between,
+    in_order,
+)
 from lastgood.trees import Files, tree_of
 from lastgood.value import Value
 
@@ -300,7 +307,7 @@ def agent_steps(
     )
     told = {one.path for one in (*steps, *kept)}
     kept += [
-        Step(path=path, action="keep", reason=f"not taken back: {WORDS[why]}")
+        Step(path=path, action="keep", reason=f"{NOT_TAKEN}: {WORDS[why]}")
         for path, why in sorted(found.doubtful.items())
         if path not in told and (not paths or any(within(path, limit) for limit in paths))
     ]

@@ -36,6 +36,8 @@ else:
 DELETED = "deleted since, which a merge keeps"
 # Why a file with a key in it, say, stays as it is.
 SPARED = "private, and differs: give its path to restore it"
+# How it begins why a change stays of which nobody knows that it is an agent's.
+NOT_TAKEN = "not taken back"
 
 
 class Present(Protocol):
