@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -226,6 +227,29 @@ def test_a_file_that_would_not_hold_still_and_is_gone_at_the_end_is_no_gap(
     scan = desk.save()
     assert not (desk.root / "young").exists()
     assert (desk.gaps(scan), desk.names(scan)) == ({}, set())
+
+
+@pytest.mark.parametrize("way", ["moved", "replaced", "deleted"])
+def test_a_young_file_whose_folder_was_moved_is_a_gap_and_none_if_that_was_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """S7, S8: moved, it is there still, and a restore must not take it for deleted."""
+    desk, clock, _ = young_desk(tmp_path, monkeypatch)
+    desk.write("d/young", "x")
+    before = len(os.listdir("/proc/self/fd"))
+
+    def meanwhile(seconds: float) -> None:
+        clock.advance(seconds)
+        if way == "deleted":
+            shutil.rmtree(desk.root / "d", ignore_errors=True)
+        elif not (desk.root / "e").exists():
+            (desk.root / "d").rename(desk.root / "e")
+            if way == "replaced":
+                (desk.root / "d").mkdir()
+
+    desk.sleep = meanwhile
+    assert desk.gaps(desk.save()) == ({} if way == "deleted" else {"d/young": "unstable"})
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @pytest.mark.parametrize("place", ["file", "folder"])

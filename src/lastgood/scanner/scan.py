@@ -629,6 +629,12 @@ class ScanPass:
 
     def run(self, root: int, *, sleep: Callable[[float], None]) -> None:
         """Do it, from the open root of the workspace."""
+        try:
+            self._run(root, sleep=sleep)
+        finally:
+            self.examiner.close()
+
+    def _run(self, root: int, *, sleep: Callable[[float], None]) -> None:
         watch = self._walk.watch
         if watch is not None:
             watch.begin(root, device=proving_device(root))

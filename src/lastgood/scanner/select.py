@@ -559,18 +559,27 @@ class Node:
 
 
 class Unsettled:
-    """An entry that was read so soon after a change that it has to be read again."""
+    """An entry that was read so soon after a change that it has to be read again.
 
-    __slots__ = ("forced", "mark", "node", "place", "stat", "tries")
+    ``folder`` is a descriptor of the directory in which it was read, -1 where none was kept open.
+    """
 
-    def __init__(self, node: Node, place: int, *, reading: Reading, forced: bool) -> None:
+    __slots__ = ("folder", "forced", "mark", "node", "place", "stat", "tries")
+
+    def __init__(self, node: Node, place: int, *, reading: Reading, forced: bool, folder: int) -> None:
         assert reading.stat is not None
+        self.folder: int = folder
         self.node: Node = node
         self.place: int = place
         self.stat: Evidence = reading.stat
         self.mark: bytes = reading.mark
         self.forced: bool = forced
         self.tries: int = 1
+
+
+# So many directories stay open in which something has to be read again: only that can tell whether they were
+# moved or deleted meanwhile.
+_KEPT_OPEN = 64
 
 
 class Examiner:
@@ -592,6 +601,7 @@ class Examiner:
         self._gone = gone  # object ids in the cache that the engine does not have
         self._fresh = selector.forced.fresh
         self.unsettled: list[Unsettled] = []
+        self._folders: dict[bytes, int] = {}
         self._rows = 0
         self.texts: dict[bytes, tuple[Text, Text]] = {}
         self.unreadable_rules: bool = False
@@ -722,8 +732,26 @@ class Examiner:
             oid = self._reader.store(reading, name, directory=descriptor)
             state = RACY if oid is None else CAPTURED
         if state == RACY:
-            self.unsettled.append(Unsettled(node, len(node.rows), reading=reading, forced=forced))
+            folder = self._kept_open(node.path, descriptor)
+            self.unsettled.append(
+                Unsettled(node, len(node.rows), reading=reading, forced=forced, folder=folder)
+            )
         return (name, *reading.stat, oid or b"", state)
+
+    def _kept_open(self, path: bytes, descriptor: int) -> int:
+        if path not in self._folders:
+            if len(self._folders) >= _KEPT_OPEN:
+                return -1
+            try:
+                self._folders[path] = os.dup(descriptor)
+            except OSError:  # too many are open
+                return -1
+        return self._folders[path]
+
+    def close(self) -> None:
+        """Close the directories that were kept open."""
+        while self._folders:
+            os.close(self._folders.popitem()[1])
 
     def _rules(
         self,

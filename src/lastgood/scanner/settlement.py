@@ -49,7 +49,8 @@ class Settlement:
     def run(self, unsettled: Sequence[Unsettled]) -> None:
         """Read all of them again, as often as it takes or is allowed.
 
-        What would not hold still and is gone at the end was a temporary file, and is no gap.
+        What would not hold still and is gone at the end was a temporary file, and is no gap; what was moved
+        with its directory is one.
         """
         self._run(unsettled)
         for entry in self._unstable:
@@ -103,7 +104,7 @@ class Settlement:
         name = entry.node.rows[entry.place][0]
         reading = self._reader.read(name, entry.stat, directory=descriptor, forced=entry.forced)
         if reading.stat is None:
-            self._put(entry, oid=b"", state=VANISHED)
+            self._put(entry, oid=b"", state=VANISHED if self._is_gone(entry) else UNSTABLE)
             return True
         before = entry.stat, entry.mark
         entry.stat = reading.stat
@@ -130,16 +131,27 @@ class Settlement:
             self._unstable += entries
 
     def _is_gone(self, entry: Unsettled) -> bool:
-        """Tell whether nothing has an entry's name by now, or the directory that it lay in."""
+        """Tell whether nothing has an entry's name by now, where it lay, and wherever that was moved."""
+        name = entry.node.rows[entry.place][0]
         directory = -1
         try:
             directory = descend(self._root, entry.node.path)
-            os.stat(entry.node.rows[entry.place][0], dir_fd=directory, follow_symlinks=False)
         except OSError as error:
-            return state_of(error) is None
+            if state_of(error) is not None or entry.folder < 0:
+                return False
+        try:
+            return all(_lacks(one, name) for one in (directory, entry.folder) if one >= 0)
         finally:
             _close(directory)
-        return False
+
+
+def _lacks(directory: int, name: bytes) -> bool:
+    """Tell whether nothing in an open directory has a name; False where nobody can tell."""
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError as error:
+        return state_of(error) is None
+    return False
 
 
 def _close(descriptor: int) -> None:
