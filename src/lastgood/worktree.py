@@ -90,6 +90,9 @@ class ProjectReader(Protocol):
     def attachable(self, root: bytes, position: GitPosition) -> bool:
         """Tell whether HEAD could stand on the position's branch without that being moved."""
 
+    def is_taken(self, root: bytes, branch: str) -> bool:
+        """Tell whether another worktree stands on a branch, by its whole name: git lets only one do so."""
+
     def refuse_realigning(self, root: bytes, wanted: GitPosition, content: bytes) -> None:
         """Raise what speaks against it: `Unsafe`, `Unsupported`, `Conflict` (a lock), `Damaged`.
 

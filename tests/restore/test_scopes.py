@@ -501,6 +501,20 @@ def test_head_is_named_when_it_has_moved(
     repository("switch", "-q", "-c", "main")
 
 
+def test_a_branch_that_another_worktree_has_is_told_so(
+    command: Command, repository: Callable[..., str], tmp_path: Path
+) -> None:
+    """T9: git would not switch to it here."""
+    repository("switch", "-q", "-c", "feature")
+    target = command.save("on feature")
+    repository("switch", "-q", "main")
+    repository("worktree", "add", "-q", str(tmp_path / "beside"), "feature")
+    said = command("restore", target, "--git", "--yes").err
+    assert "HEAD is detached: feature is checked out in another worktree" in said
+    assert "git switch feature" not in said
+    assert "to go on from here: git switch -c NEW_BRANCH" in said
+
+
 def test_a_branch_that_was_switched_is_named(command: Command, repository: Callable[..., str]) -> None:
     """T9: also where both are at the same commit."""
     repository("switch", "-q", "-c", "feature")

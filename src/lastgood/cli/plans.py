@@ -344,10 +344,8 @@ def _branch_lines(left: Mapping[str, object]) -> list[str]:
     name = quoted(str(left["name"]))
     if left["gone"]:
         return [f"  to make it again here: git switch -c {name}"]
-    return [
-        f"  to be on it as it is now: git switch {name}",
-        "  to go on from here: git switch -c NEW_BRANCH",
-    ]
+    there = [] if left.get("taken") else [f"  to be on it as it is now: git switch {name}"]
+    return [*there, "  to go on from here: git switch -c NEW_BRANCH"]
 
 
 def _part_words(part: PartOutcome, then: Progress | None) -> str:

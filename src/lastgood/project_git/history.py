@@ -130,6 +130,12 @@ class SealedGit:
 
         return restore.attachable(root, position)
 
+    def is_taken(self, root: bytes, branch: str) -> bool:
+        """Tell whether another worktree stands on a branch, by its whole name."""
+        from lastgood.project_git import restore
+
+        return restore.is_taken(root, branch)
+
     def refuse_realigning(self, root: bytes, wanted: GitPosition, content: bytes) -> None:
         """Raise what speaks against putting HEAD and index back."""
         from lastgood.project_git import restore

@@ -287,6 +287,12 @@ def attachable(root: bytes, position: GitPosition) -> bool:
     return found is not None and _attachable(found, position)
 
 
+def is_taken(root: bytes, branch: str) -> bool:
+    """Tell whether another worktree stands on a branch, by its whole name."""
+    found = project_git.find(root)
+    return found is not None and _is_elsewhere(found, to_bytes(branch))
+
+
 def refuse(root: bytes, wanted: GitPosition, content: bytes, *, asker: Asker) -> None:
     """Raise what speaks against bringing a position about."""
     found = _own(root)

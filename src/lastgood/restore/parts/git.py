@@ -90,12 +90,16 @@ def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
 
 
 def _left_branch(context: Context, part: Part, head: str, *, wanted: GitPosition) -> dict[str, object] | None:
-    """Return the branch on which HEAD could not be put back, and whether it is gone; None if it was."""
+    """Return the branch on which HEAD could not be put back, if it is gone or taken; None if it was."""
     name = _named(part.after)
     if wanted.commit is None or head != wanted.commit or name is None:
         return None
     unborn = wanted.replace(branch=_HEADS + name, commit=None)
-    return {"name": name, "gone": context.project.attachable(context.root, unborn)}
+    return {
+        "name": name,
+        "gone": context.project.attachable(context.root, unborn),
+        "taken": context.project.is_taken(context.root, _HEADS + name),
+    }
 
 
 def _remarks(part: Part, left: Mapping[str, object] | None, *, conflicts: int) -> list[str]:
@@ -103,6 +107,7 @@ def _remarks(part: Part, left: Mapping[str, object] | None, *, conflicts: int) -
     remarks = []
     if left is not None:
         why = "is gone, and was not made" if left["gone"] else "is not where it was, and was not moved"
+        why = "is checked out in another worktree" if left["taken"] else why
         remarks.append(f"HEAD is detached: {left['name']} {why}")
     begun = part.after.get("operation")
     if begun is not None:
