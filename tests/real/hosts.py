@@ -16,6 +16,7 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CACHE = os.environ.get("LASTGOOD_TEST_CACHE") or os.path.join(ROOT, ".cache", "real")
+WANTED = os.environ.get("LASTGOOD_TEST_HOSTS", "").split()
 _SECONDS = 600
 _TRANSCRIPTS = {
     "claude-code": ".claude/projects/*/*.jsonl",
@@ -26,6 +27,12 @@ _TRANSCRIPTS = {
 _IN_FOLDER = {"gemini-cli": ("bundle", "gemini.js")}
 # Without these Gemini CLI would ask before it uses a tool, and take the model that its vendor likes best.
 GEMINI = ["--yolo", "--skip-trust", "-m", "gemini-2.5-flash"]
+
+
+def skip_unless_wanted(name: str) -> None:
+    """Leave a host to `scripts/hosts`, which says which it drives."""
+    if name not in WANTED:
+        pytest.skip(f"{name} is driven by scripts/hosts")
 
 
 class Host:

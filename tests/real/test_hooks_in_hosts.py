@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lastgood.settings import TRIGGERS
-from real.hosts import Host, working
+from real.hosts import Host, skip_unless_wanted, working
 from tools.command import COMMAND, Command
 from tools.living import eventually, eventually_gone, lives
 from tools.scripted_model import ScriptedModel
@@ -24,7 +24,6 @@ pytestmark = pytest.mark.real
 # Gemini CLI in every run of the checks, the others where scripts/hosts asks for them.
 HOSTS = ["gemini-cli"]
 MORE = ["codex", "opencode", "cline"]
-WANTED = os.environ.get("LASTGOOD_TEST_HOSTS", "").split()
 # By which tool each edits a file, and what that is told.
 EDITS: dict[str, tuple[str, Any]] = {
     "gemini-cli": ("write_file", lambda file: {"file_path": file, "content": "by a tool\n"}),
@@ -59,8 +58,8 @@ def runs(host: str, command: str) -> str | tuple[str, dict[str, Any]]:
 @pytest.fixture(params=[*HOSTS, *MORE])
 def name(request: pytest.FixtureRequest) -> str:
     found: str = request.param
-    if found in MORE and found not in WANTED:
-        pytest.skip(f"{found} is driven by scripts/hosts")
+    if found in MORE:
+        skip_unless_wanted(found)
     return found
 
 

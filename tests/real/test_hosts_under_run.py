@@ -14,7 +14,7 @@ import pytest
 
 from lastgood.conversation.files import TranscriptFiles
 from lastgood.workspace import Workspace
-from real.hosts import GEMINI, Host, is_program, working
+from real.hosts import GEMINI, Host, is_program, skip_unless_wanted, working
 from tools.command import COMMAND, Command
 from tools.living import eventually
 from tools.scripted_model import ANSWER, BEGUN, ScriptedModel
@@ -55,6 +55,8 @@ def model() -> Iterator[ScriptedModel]:
 
 @pytest.fixture(params=sorted(WORDS))
 def host(request: pytest.FixtureRequest, tmp_path: Path, project: Path, model: ScriptedModel) -> Host:
+    if request.param == "opencode":  # which takes long to start
+        skip_unless_wanted("opencode")
     home = tmp_path / "home"
     home.mkdir()
     return Host(request.param, home=home, project=project, model=model.url)
