@@ -398,6 +398,33 @@ def test_of_files_that_were_looked_for_only_these_come_back(files: Command) -> N
     assert text_of(files) == "4\n"
 
 
+def test_what_was_deleted_then_and_is_gone_keeps_nothing_else_from_coming_back(files: Command) -> None:
+    """And alone it is told how to be had."""
+    with shown(files, "restore") as terminal:
+        terminal.until("Tab: by file")
+        terminal.type("\tprices")
+        terminal.until("Restore only files with: prices")
+        terminal.type(ENTER)
+        assert terminal.end() == 10
+        assert "as it was before: lastgood restore src/prices.py" in "\n".join(terminal.shown)
+    (files.project / "src" / "more.py").write_text("1\n", encoding="utf-8")
+    (files.project / "src" / "old.py").write_text("1\n", encoding="utf-8")
+    files("save", "two of them")
+    (files.project / "src" / "more.py").write_text("2\n", encoding="utf-8")
+    (files.project / "src" / "old.py").unlink()
+    files("save", "one of them")
+    (files.project / "src" / "more.py").unlink()
+    with shown(files, "restore") as terminal:
+        terminal.until("Tab: by file")
+        terminal.type("\tsrc/")
+        terminal.until("Restore only files with: src/")
+        terminal.type(ENTER)
+        terminal.until("Go ahead?")
+        terminal.type("y\r")
+        assert terminal.end() == 0
+    assert (files.project / "src" / "more.py").read_text() == "2\n"
+
+
 def test_a_dry_run_of_what_was_picked_says_what_does_just_that(files: Command) -> None:
     """T1: with the id of the plan, which is of that checkpoint."""
     with shown(files, "restore", "--dry-run") as terminal:

@@ -119,12 +119,29 @@ def _restore_picked(call: Call, console: Console, *, workspace: Restores, typed:
     call = call.replace(arguments=(picked.checkpoint.short_id,))  # what is told to type names it, too
     above: tuple[str, ...] = ()
     if picked.paths:
-        call = call.replace(paths=tuple(as_typed(to_text(one), call, workspace) for one in picked.paths))
+        found = _to_restore(picked, call, workspace)
+        call = call.replace(paths=tuple(as_typed(to_text(one), call, workspace) for one in found))
         whole = call.command(f"restore {picked.checkpoint.short_id}")
-        above = (f"Only what you looked for: {few_paths(picked.paths)}", f"  for everything: {whole}")
+        above = (f"Only what you looked for: {few_paths(found)}", f"  for everything: {whole}")
     for line in above:
         console.note(line)
     return restore(picked.checkpoint, call, console, workspace=workspace, above=above)
+
+
+def _to_restore(picked: Picked, call: Call, workspace: Restores) -> list[bytes]:
+    """Return the paths that were picked but those that were deleted then, and are not there now either."""
+
+    def is_somewhere(path: str) -> bool:
+        return os.path.lexists(f"{workspace.path}/{path}") or holds(picked.checkpoint.id, path, workspace)
+
+    found = [one for one in picked.paths if is_somewhere(to_text(one))]
+    if not found:
+        raise NotFound(
+            f"{few_paths(picked.paths)} was deleted at {called(picked.checkpoint)}, and is not there now",
+            hint="as it was before: "
+            + call.command(f"restore {quoted(as_typed(to_text(picked.paths[0]), call, workspace))}"),
+        )
+    return found
 
 
 def _restore_agent(call: Call, console: Console) -> int:
