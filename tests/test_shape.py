@@ -207,7 +207,7 @@ def test_a_save_does_not_load_the_other_verbs(tmp_path: Path) -> None:
     loaded = imported(command, LASTGOOD_STORE=str(tmp_path / "store"), HOME=str(tmp_path))
     others = {"restore.restore", "undo", "retention.prune", "retention.verify", "recovery", "diff"}
     others |= {"directories", "model.operation", "model.path_safety", "model.report", "view", "worktree"}
-    others |= {"documents", "project_git.index", "scanner.parallel", "worker"}
+    others |= {"documents", "processes", "procfs", "project_git.index", "scanner.parallel", "worker"}
     assert {f"lastgood.{name}" for name in others} & loaded == set()
 
 

@@ -1,4 +1,7 @@
-"""The forms of ids: minted from random bytes, never reused, the same for ever (invariant 7)."""
+"""The forms of ids: minted from random bytes, never reused, the same for ever (invariant 7).
+
+Beside them the variables by which a process is told for whom it works.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,18 @@ LEAST_DIGITS = 4
 NAME_LIMIT = 100
 # The variable by which a process is told the session that it works in.
 SESSION_VARIABLE = "LASTGOOD_SESSION"
+# What agents set in the environment of the commands that they start.
+AGENTS = {
+    "CLAUDECODE": "claude-code",
+    "CLINE_ACTIVE": "cline",
+    "CLINE_CONNECTOR_CLI_LAUNCH": "cline",  # its command line; the other is that of its extension
+    "CODEX_SANDBOX": "codex",
+    "CODEX_SANDBOX_NETWORK_DISABLED": "codex",
+    "CODEX_THREAD_ID": "codex",
+    "CURSOR_AGENT": "cursor",
+    "GEMINI_CLI": "gemini-cli",
+    "OPENCODE": "opencode",
+}
 
 
 def checkpoint_id(random: bytes) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from lastgood.errors import NotFound
-from lastgood.ids import SESSION_VARIABLE
+from lastgood.ids import AGENTS, SESSION_VARIABLE
 from lastgood.model.session import Ancestor, Living, Owner, Usage
 from lastgood.procfs import GONE, PARENT, STATE, content_of, pids, settled_pids, stat_of, words_of
 
@@ -19,18 +19,6 @@ if TYPE_CHECKING:
     from lastgood.ancestry import Process
     from lastgood.model.session import Ancestry
 
-# What agents set in the environment of the commands that they start.
-AGENTS = {
-    "CLAUDECODE": "claude-code",
-    "CLINE_ACTIVE": "cline",
-    "CLINE_CONNECTOR_CLI_LAUNCH": "cline",  # its command line; the other is that of its extension
-    "CODEX_SANDBOX": "codex",
-    "CODEX_SANDBOX_NETWORK_DISABLED": "codex",
-    "CODEX_THREAD_ID": "codex",
-    "CURSOR_AGENT": "cursor",
-    "GEMINI_CLI": "gemini-cli",
-    "OPENCODE": "opencode",
-}
 _COMMAND_LIMIT = 200
 # Fields of /proc/PID/stat after the name in parentheses, from 0.
 _SESSION, _TERMINAL, _STARTED, _RESIDENT = 3, 4, 19, 21

@@ -16,11 +16,10 @@ from lastgood.cli.wording import (
     where_it_stands,
 )
 from lastgood.errors import Usage
-from lastgood.ids import SESSION_VARIABLE
+from lastgood.ids import AGENTS, SESSION_VARIABLE
 from lastgood.lease import is_agents
 from lastgood.model.checkpoint import PROGRAMS, Actor
 from lastgood.paths import printable, to_text
-from lastgood.processes import AGENTS
 from lastgood.value import cast
 from lastgood.workspace.opened import OpenWorkspace, Proposal
 
