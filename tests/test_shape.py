@@ -201,6 +201,11 @@ def test_importing_the_package_is_light() -> None:
     assert imported(["-c", "import lastgood"]) & SLOW_IMPORTS == set()
 
 
+def test_a_plain_path_of_the_program_is_told_without_loading_what_quotes_others() -> None:
+    told = "from lastgood.cli.started import typed_name; typed_name(['python3', '/plain/lastgood'], '')"
+    assert imported(["-c", told]) & {"re", "shlex"} == set()
+
+
 def test_a_save_does_not_load_the_other_verbs(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     command = [os.path.join(ROOT, "lastgood"), "-C", str(tmp_path / "workspace"), "--allow-root", "save"]

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NAME = "lastgood"
+# Beside letters and digits, what no shell takes for anything else.
+_PLAIN = frozenset("@%+=:,./-_")
 
 
 class Started:
@@ -53,6 +55,8 @@ def _is_found(file: str, path: str) -> bool:
 
 
 def _quoted(word: str) -> str:
-    from shlex import quote  # lazily: who starts it by its name pays nothing
+    if word and word.isascii() and all(one.isalnum() or one in _PLAIN for one in word):
+        return word
+    from shlex import quote  # lazily: it takes as long to import as Python to start
 
     return quote(word)
