@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from lastgood.cli.client import _BEGINNINGS
 from lastgood.cli.started import NAME, typed_name
+from lastgood.ids import AGENTS
 from tools.command import COMMAND, ROOT, Command
 
 pytestmark = pytest.mark.starts
@@ -143,3 +145,8 @@ def test_commands_of_status_and_of_refusals_can_be_typed_as_well(kept: Command) 
     told = kept("-C", str(kept.project), "show", "x", "--json", env=away, expect=10)
     assert f"lastgood -C {kept.project} list" in told.out
     assert COMMAND not in told.out  # a program knows how it started it
+
+
+def test_the_resident_is_told_every_variable_by_which_an_agent_is_known() -> None:
+    """They stand in the client once more: it imports nothing for them."""
+    assert [name for name in AGENTS if not f"{name}=".encode().startswith(_BEGINNINGS)] == []
