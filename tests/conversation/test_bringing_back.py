@@ -93,6 +93,17 @@ def test_a_transcript_that_already_is_what_was_saved_is_left_alone(
     assert list(claude.parent.iterdir()) == [claude]
 
 
+def test_an_original_as_long_as_what_was_saved_that_says_something_else_is_not_whole(
+    workspace: Workspace, claude: Path
+) -> None:
+    """T11: a host may write its file anew."""
+    kept = captured(workspace, claude).checkpoint
+    held = claude.read_bytes()
+    claude.write_bytes(held.replace(b"two", b"new"))
+    copy = brought_back(workspace.restore(kept.id, only=["conversation"]))
+    assert copy.read_bytes() == held.replace(SESSION.encode(), copy.stem.encode())
+
+
 def test_an_original_that_its_host_swept_away_comes_back_too(workspace: Workspace, claude: Path) -> None:
     """T11."""
     kept = captured(workspace, claude).checkpoint

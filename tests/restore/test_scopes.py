@@ -244,6 +244,33 @@ def test_the_progress_of_a_session_that_ended_stays_as_it_ended(workspace: Works
     assert workspace.get_session(session.id).progress.position.step == 2
 
 
+def waiting(workspace: Workspace) -> str:
+    """Leave a session with a task done, which waits until somebody goes on with it; return its id."""
+    id = workspace.session_start(goal="go").session.id
+    inside = workspace.within(id)
+    inside.task_start("T1")
+    inside.task_done("T1")
+    workspace.session_end(id, finished=False)
+    return id
+
+
+def test_a_session_that_waits_begins_again_where_files_go_back_to_before_it(workspace: Workspace) -> None:
+    """T11: its tasks are not taken for done whose files are gone."""
+    before = workspace.save().checkpoint.id
+    id = waiting(workspace)
+    workspace.restore(before)
+    assert workspace.get_session(id).progress.tasks == ()
+
+
+def test_a_restore_within_a_session_leaves_the_progress_of_one_that_waits(workspace: Workspace) -> None:
+    """T11: what it puts back is its own."""
+    before = workspace.save().checkpoint.id
+    id = waiting(workspace)
+    workspace.session_start()
+    workspace.restore(before)
+    assert [task.state for task in workspace.get_session(id).progress.tasks] == ["done"]
+
+
 def test_state_files_come_back_with_the_progress(project: Path, store: Path) -> None:
     """P2: although no other file does; one that came since and is ignored stays (T4)."""
     capture = lastgood.Settings().capture.replace(state_files=("state/*.json",), include=("state/*.json",))

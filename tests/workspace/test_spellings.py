@@ -375,6 +375,18 @@ def test_where_a_moved_workspace_is_begun_anew_its_old_place_is_named(
         assert unlike.status().health == ()
 
 
+def test_the_only_other_workspace_is_named_when_it_is_gone_however_little_it_is_like_this_one(
+    workspace: Workspace, project: Path, store: Path, tmp_path: Path
+) -> None:
+    """S19: a folder may be begun anew under another name, and empty."""
+    (project / "file").write_text("one")
+    workspace.save("one")
+    project.rename(tmp_path / "away")
+    (tmp_path / "new").mkdir()
+    with lastgood.open(tmp_path / "new", store=store, maintenance="off") as there:
+        assert [note.code for note in there.status().health] == ["moved-here"]
+
+
 def test_a_project_that_is_like_none_that_is_gone_hears_of_none(
     workspace: Workspace, project: Path, store: Path, tmp_path: Path
 ) -> None:
