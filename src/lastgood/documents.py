@@ -36,6 +36,7 @@ _TABLE = {
     "BlamedLines": "first? last? path *by",
     "BlameReport": "path kind whole lines files",
     "Bucket": "... checkpoints",
+    "ChangedBeside": "path checkpoint:checkpoint.id actor why?",
     "Checkpoint": "*manifest id short_id name sequence commit good check pinned damaged recovered",
     "Conversation": "messages bytes:size source?",
     "Decision": "id reason",
@@ -69,7 +70,8 @@ _TABLE = {
     " conversation?"
     " took_over:took_over.id beside:beside.id",
     "RestoreReport": "plan target guard operation dry_run scopes counts files head_moved irreversible"
-    " conversation progress parts conflicts directory folder_made not_held not_held_unnamed index_differs",
+    " conversation progress parts conflicts directory folder_made not_held not_held_unnamed index_differs"
+    " changed_beside?",
     "RunEvent": "event:type at session task? sprint? attempt? checkpoint? kind? good? exit_code? seconds?"
     " line? reason? paths? continued? tasks? terminal?",
     "RunReport": "session state goal continued tasks checkpoint seconds exit_code signal reason"

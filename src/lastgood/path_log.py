@@ -35,7 +35,7 @@ _PAGE = 16
 _LOOKED_INTO = 100
 _DIRECTORIES = 5000
 _SHOWN = 5
-# What a pattern of the shell has in it; and how long a part of a name is that says anything.
+# What a pattern of the shell has in it; and how long a part of a name is that need not be a word of it.
 _WILD = frozenset("*?[")
 _PART = 3
 # So much is quoted of a text that was looked for.
@@ -163,7 +163,14 @@ def _is_like(typed: bytes, path: bytes) -> bool:
     pattern, name = to_text(typed).lower(), to_text(path.rpartition(b"/")[2]).lower()
     if _WILD & set(pattern):
         return fnmatchcase(to_text(path).lower() if "/" in pattern else name, pattern)
-    return "/" not in pattern and len(pattern) >= _PART and pattern in name
+    if "/" in pattern or not pattern:
+        return False
+    return pattern in name if len(pattern) >= _PART else pattern in _words_of(name)
+
+
+def _words_of(name: str) -> list[str]:
+    """Return the parts of a name between its marks: ``db`` and ``py`` of ``db.py``."""
+    return "".join(one if one.isalnum() else " " for one in name).split()
 
 
 class _History:

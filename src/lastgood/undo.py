@@ -85,9 +85,10 @@ class _UndoRequest(Value):
     source: str | None
 
 
-def _revert(restoring: RestoreTransaction, request: _UndoRequest) -> UndoReport:
+def _revert(restoring: RestoreTransaction, request: _UndoRequest, *, planned: str | None) -> UndoReport:
     """Plan what is wanted from what is there now, and apply that like any other plan."""
     with _planned(restoring, request) as (plan, left, snapshot):
+        _refuse_other_plan(plan, planned, type=request.type)
         changed = apply_plan(
             PlanExecution(
                 restoring=restoring,
@@ -361,21 +362,27 @@ _PAGE = 16
 _DELETIONS = frozenset({"delete", "prune"})
 
 
-def undo(context: Context, *, way: Way | None = None, of: str | None = None) -> UndoReport:
+def undo(
+    context: Context, *, way: Way | None = None, of: str | None = None, planned: str | None = None
+) -> UndoReport:
     """Take back the last restore or delete that was asked for; within a session, that session's last.
 
     A delete whose checkpoints were freed after the grace time is passed over. Raises `Conflict` if
     a path or a part has changed since, unless forced (a guard is taken all the same) or merged; and if
-    the last operation is not the one that is meant, ``of``.
+    the last operation is not the one that is meant, ``of``, or the plan not the one that was looked at.
     """
     with RestoreTransaction(context) as restoring:
-        return _undo_or_redo(restoring, _found(context, "undo", of=of), type="undo", way=way)
+        found = _found(context, "undo", of=of)
+        return _undo_or_redo(restoring, found, type="undo", way=way, planned=planned)
 
 
-def redo(context: Context, *, way: Way | None = None, of: str | None = None) -> UndoReport:
-    """Bring again what the last undo took back; `Conflict` if that is not the operation ``of``."""
+def redo(
+    context: Context, *, way: Way | None = None, of: str | None = None, planned: str | None = None
+) -> UndoReport:
+    """Bring again what the last undo took back; `Conflict` as for that."""
     with RestoreTransaction(context) as restoring:
-        return _undo_or_redo(restoring, _found(context, "redo", of=of), type="redo", way=way)
+        found = _found(context, "redo", of=of)
+        return _undo_or_redo(restoring, found, type="redo", way=way, planned=planned)
 
 
 def plan(context: Context, type: Direction, *, way: Way | None = None, of: str | None = None) -> UndoPlan:
@@ -384,11 +391,10 @@ def plan(context: Context, type: Direction, *, way: Way | None = None, of: str |
         found = _found(context, type, of=of)
         if found.type in _DELETIONS:
             known = _known(context, found, undone=type == "undo")
-            nothing = RestorePlan(id="", target="", workspace_key=context.key, paths=(), steps=())
             return UndoPlan(
                 direction=type,
                 operation=found,
-                planned=with_id(nothing),
+                planned=_plan_of_checkpoints(context, found),
                 checkpoints=tuple(one.id for one in known),
             )
         with _planned(reading, _request(found, type=type, way=way)) as (made, left, _snapshot):
@@ -417,6 +423,22 @@ def _found(context: Context, type: Direction, *, of: str | None) -> Operation:
     if found is None:
         raise _nothing(context, type)
     return found
+
+
+def _plan_of_checkpoints(context: Context, operation: Operation) -> RestorePlan:
+    """Return the plan of a delete or prune that is taken back, by an id of its own: no file changes."""
+    empty = RestorePlan(id="", target=operation.id, workspace_key=context.key, paths=(), steps=())
+    return with_id(empty).replace(target="")
+
+
+def _refuse_other_plan(found: RestorePlan, planned: str | None, *, type: OperationType) -> None:
+    """Refuse a plan that is not the one that was looked at (rule T1)."""
+    if planned is not None and planned != found.id:
+        raise Conflict(
+            f"the plan is now {found.id}, not {printable(planned)}: something has changed since",
+            hint=f"look again: lastgood {type} --dry-run",
+            details={"planned": planned, "plan": found.id},
+        )
 
 
 def _refuse_other(found: Operation | None, of: str | None, *, type: Direction) -> None:
@@ -461,11 +483,17 @@ def _is_lost(context: Context, operation: Operation, *, type: Direction) -> bool
 
 
 def _undo_or_redo(
-    restoring: RestoreTransaction, found: Operation, *, type: Direction, way: Way | None
+    restoring: RestoreTransaction,
+    found: Operation,
+    *,
+    type: Direction,
+    way: Way | None,
+    planned: str | None,
 ) -> UndoReport:
     if found.type in _DELETIONS:
+        _refuse_other_plan(_plan_of_checkpoints(restoring.context, found), planned, type=type)
         return _deletion(restoring, found, undone=type == "undo")
-    return _revert(restoring, _request(found, type=type, way=way))
+    return _revert(restoring, _request(found, type=type, way=way), planned=planned)
 
 
 def _request(found: Operation, *, type: Direction, way: Way | None) -> _UndoRequest:

@@ -139,7 +139,7 @@ def _special(ref: str) -> Reference:
     if ref.startswith("@~") and ref[2:].isascii() and ref[2:].isdigit():
         return Reference(form="back", number=min(int(ref[2:12]), 10**6))
     if ref.startswith("@{") and ref.endswith("}"):
-        timed = _timed(_time_meant(ref[2:-1]) or ref[2:-1])
+        timed = _timed(time_meant(ref[2:-1]) or ref[2:-1])
         if timed is not None:
             return timed
     raise Invalid(
@@ -271,6 +271,8 @@ def _split_back(ref: str) -> tuple[str, int]:
 
 _SAID = {
     "before": "@~1",
+    "all": "@",
+    "everything": "@",
     "good": "@good",
     "last": "latest",
     "lastgood": "@good",
@@ -278,6 +280,14 @@ _SAID = {
     "prev": "@~1",
     "previous": "@~1",
     "start": "@start",
+}
+
+
+_MEANT = {
+    "@": "where you are",
+    "@good": "the newest that passed its check",
+    "@start": "the first of the session",
+    "latest": "the newest",
 }
 
 
@@ -304,7 +314,7 @@ def _hint_at_meant(ref: str) -> str:
     return "" if meant is None else f"did you mean {meant}?\n"
 
 
-def _time_meant(text: str) -> str | None:
+def time_meant(text: str) -> str | None:
     """Return the time meant by ``2h``, ``2 hours ago``, ``14:20`` or a date; None if it is none."""
     words = text.lower().removesuffix(" ago").split()
     if words == ["yesterday"]:
@@ -364,6 +374,12 @@ def _near(ref: str, request: Reference, known: Sequence[Checkpoint]) -> tuple[st
     return f"did you mean {told}?\n" if found else "", {"near": found[0][1].id} if len(found) == 1 else {}
 
 
+def _called(checkpoint: Checkpoint) -> str:
+    """Return the title of a checkpoint in brackets, nothing where it has none."""
+    said = printable(checkpoint.name or checkpoint.message.strip().partition("\n")[0])
+    return f" ({said})" if said else ""
+
+
 class View:
     """The store as one workspace sees it."""
 
@@ -378,7 +394,9 @@ class View:
         session: Callable[[], str | None],
         gone_below: Callable[[], Sequence[HealthNote]] = tuple,
         left_elsewhere: Callable[[], Sequence[HealthNote]] = tuple,
+        commit: Callable[[str], tuple[str, int] | None] = lambda _revision: None,
     ) -> None:
+        self._commit = commit
         self._gone_below = gone_below
         self._left_elsewhere = left_elsewhere
         self._work = work
@@ -560,7 +578,7 @@ class View:
         if request.form in _TIMES:
             return self._too_early(ref, request)
         message = f"no checkpoint '{printable(ref)}' in this workspace"
-        meant = _time_meant(ref)
+        meant = time_meant(ref)
         if meant is not None:
             age = duration(meant) is not None
             which = "the newest that is at least so old" if age else "the newest of then, or before"
@@ -570,7 +588,32 @@ class View:
         gone = "".join(f"{one.message}\n{one.hint}\n" for one in below)
         meant_here = _hint_at_meant(ref)
         near, only = ("", {}) if meant_here else _near(ref, request, known)
-        return NotFound(message, hint=gone + (meant_here or near) + _LIST, details=only)
+        at_commit, instead = self._at_commit(ref, known)
+        meant = meant_by(ref)
+        if meant is not None:
+            back = meant.removeprefix("@~")
+            before = f"{back} checkpoint{'s' * (back != '1')} before where you are"
+            instead += ({"ref": meant, "says": _MEANT.get(meant, before)},)
+        details = only | ({"instead": instead} if instead else {})
+        return NotFound(message, hint=gone + at_commit + (meant_here or near) + _LIST, details=details)
+
+    def _at_commit(self, ref: str, known: Sequence[Checkpoint]) -> tuple[str, tuple[dict[str, str], ...]]:
+        """Return a line, and as details, with the checkpoint nearest to a commit of the project's git.
+
+        That is the first that was made at it, else the last before it.
+        """
+        commit = self._commit(ref)
+        if commit is None:
+            return "", ()
+        id, made = commit
+        whole = [one for one in known if not one.partial and one.kind != "guard"]
+        at = [one for one in whole if one.manifest.git is not None and one.manifest.git.head == id]
+        before = [one for one in whole if one.manifest.created_at < made + _NANO]  # git counts in seconds
+        if not at and not before:
+            return "", ()
+        nearest, where = (at[-1], "first checkpoint at") if at else (before[0], "last checkpoint before")
+        says = f"the {where} that commit{_called(nearest)}"
+        return f"{says} is {short(nearest.id)}\n", ({"ref": short(nearest.id), "says": says},)
 
     def nothing_left(self) -> NotFound:
         """Return what is said where there is no checkpoint: none was made, or all are deleted."""
@@ -606,16 +649,19 @@ class View:
             return NotFound(f"no complete checkpoint '{printable(ref)}' in this workspace", hint=_LIST)
         oldest_one = min(found, key=lambda one: one.manifest.created_at)
         made = oldest_one.manifest.created_at
-        called = printable(oldest_one.name or oldest_one.message.strip().partition("\n")[0])
-        hint = f"the oldest is {short(oldest_one.id)}{f' ({called})' if called else ''}\n{_LIST}"
+        hint = f"the oldest is {short(oldest_one.id)}{_called(oldest_one)}\n{_LIST}"
+        oldest_says = {"ref": short(oldest_one.id), "says": f"as in the oldest{_called(oldest_one)}"}
+        details: dict[str, object] = {"instead": (oldest_says,)}
         if request.form == "ago":
             wanted, age = _span(request.number), _span(self._clock.now() - made)
-            return NotFound(f"no checkpoint is {wanted} old; the oldest is {age}", hint=hint)
+            return NotFound(f"no checkpoint is {wanted} old; the oldest is {age}", hint=hint, details=details)
         from time import localtime, strftime
 
         oldest = strftime("%Y-%m-%d %H:%M:%S", localtime(made // _NANO))
         return NotFound(
-            f"no checkpoint is of {printable(ref[2:-1])} or before; the oldest is of {oldest}", hint=hint
+            f"no checkpoint is of {printable(ref[2:-1])} or before; the oldest is of {oldest}",
+            hint=hint,
+            details=details,
         )
 
     def _moment(self, request: Reference) -> int:

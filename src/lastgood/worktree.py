@@ -68,6 +68,9 @@ class ProjectReader(Protocol):
     def commits_between(self, root: bytes, old: str, new: str) -> int | None:
         """Return by how many commits HEAD moved; None if that cannot be told."""
 
+    def commit(self, root: bytes, revision: str) -> tuple[str, int] | None:
+        """Return the commit that git means by a revision, and its time in nanoseconds; None if it is none."""
+
     def snapshot(
         self, root: bytes, *, scan: Scan, writer: ObjectWriter, since: str | None, changes: Sequence[Change]
     ) -> GitSnapshot | None:

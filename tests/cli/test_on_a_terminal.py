@@ -52,6 +52,7 @@ def test_lastgood_alone_says_where_one_stands_and_what_to_type_next(kept: Comman
         "lastgood save MESSAGE",
         "lastgood restore",
         "lastgood restore PATH",
+        "lastgood restore PATH 1h",
         "lastgood log PATH",
         "lastgood undo",
         "lastgood help",
@@ -455,7 +456,7 @@ def test_a_time_of_several_words_needs_no_quotes_on_a_terminal(lastgood: Command
     for words in (("10", "minutes", "ago"), ("an", "hour", "ago")):
         shown = lastgood.terminal("restore", *words, expect=10).out
         assert "is old; the oldest is" not in shown
-        assert "the oldest is ckpt_" in shown
+        assert "as in the oldest (step 10 of it): lastgood restore ckpt_" in shown
     (lastgood.project / "a.txt").touch()
     lastgood("save")
     for typed in ("10 minutes ago a.txt", "a.txt 10 minutes ago", "a.txt 10m"):
@@ -464,9 +465,9 @@ def test_a_time_of_several_words_needs_no_quotes_on_a_terminal(lastgood: Command
     said = lastgood("restore", "a.txt~1", "--yes", expect=10).err
     assert "write: lastgood restore @~1 -- a.txt" in said
     said = lastgood("restore", "a.txt", "10", "minutes", "ago", "--yes", expect=2).err
-    assert "write: lastgood restore '10 minutes ago' a.txt" in said
+    assert "write: lastgood restore @{10m} -- a.txt" in said
     said = lastgood("restore", "10", "minutes", "ago", "--yes", expect=2).err
-    assert "write: lastgood restore '10 minutes ago'" in said
+    assert "write: lastgood restore @{10m}\n" in said
 
 
 def test_a_path_that_is_called_like_a_time_is_a_path(lastgood: Command) -> None:

@@ -59,7 +59,7 @@ def hint(*words: str) -> str:
         ("list -5", "lastgood list -n 5"),
         ("log -5", "lastgood log -n 5 PATH"),
         ("restore -2", "lastgood restore @~2"),
-        ("restore --source=@~1 a.txt", "lastgood restore @~1 PATH..."),
+        ("restore --source=@~1 a.txt", "lastgood restore @~1 a.txt"),
         ("restore -f @", "--yes"),
         ("restore --hard @", "lastgood restore @"),
         ("log -p a.txt", "lastgood diff --previous REF PATH"),

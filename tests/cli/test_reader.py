@@ -119,7 +119,7 @@ def test_another_scope_is_answered_with_those_that_there_are() -> None:
         (("save", "--pin=yes"), "--pin takes no value"),
         (("save", "two", "words"), "`save` does not know what to do with 'words'"),
         (("restore", "@", ""), "a path is empty"),
-        (("rewind", "2", "a.txt"), "`rewind` does not know what to do with 'a.txt'"),
+        (("rewind", "2", ""), "a path is empty"),
         (("restore", "@", "--"), "no path follows --"),
         (("restore", "@", "--", ""), "a path is empty"),
         (("restore", "@", "--to", ""), "--to has an empty value"),

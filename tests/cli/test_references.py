@@ -118,7 +118,7 @@ def test_an_age_that_none_has_is_answered_with_the_oldest(kept: Command) -> None
     refused = kept("restore", "@{90d}", "--yes", expect=10)
     oldest = kept("show", "one", "--json").json["checkpoint"]["short_id"]
     assert re.match(r"lastgood: no checkpoint is 12 weeks old; the oldest is \d+ (s|min)\n", refused.err)
-    assert f"\n  the oldest is {oldest} (one)\n" in refused.err
+    assert f"\n  as in the oldest (one): lastgood restore {oldest}\n" in refused.err
     assert "the oldest is of 20" in kept("restore", "@{2020-01-01}", "--yes", expect=10).err
 
 

@@ -71,6 +71,11 @@ def test_one_rewind_after_the_other_goes_on_back_by_runs(ran: Command) -> None:
     assert files(ran) == {"a": "agent", "b": "0", "notes": "mine"}
 
 
+def test_where_there_are_no_turns_they_are_runs(ran: Command) -> None:
+    """T15."""
+    assert ran("rewind", "2", "turns", "--dry-run").out == ran("rewind", "2", "--dry-run").out
+
+
 def test_a_run_that_changed_nothing_is_passed_over(ran: Command) -> None:
     """T15."""
     ran("run", "--", "true")
@@ -150,8 +155,59 @@ def test_an_undo_is_shown_before_it_is_done(ran: Command) -> None:
     shown = ran("undo", "--force", "--dry-run").out.splitlines()
     assert shown[0].startswith("would take back the restore of ckpt_")
     assert "  change  b" in shown
-    assert shown[-1] == "Nothing changed. To do it: lastgood undo --force"
     assert files(ran)["b"] == "0"
+    plan = re.fullmatch(r"plan (plan_\w+)", shown[-2])
+    assert plan is not None
+    assert shown[-1] == f"Nothing changed. To do it: lastgood undo --force --plan {plan[1]}"
+    (ran.project / "b").write_text("mine\n", encoding="utf-8")
+    refused = ran("undo", "--force", "--plan", plan[1], expect=13).err
+    assert f", not {plan[1]}: something has changed since\n  look again: lastgood undo --dry-run" in refused
+    (ran.project / "b").write_text("0\n", encoding="utf-8")
+    ran("undo", "--force", "--plan", plan[1])
+    assert files(ran)["b"] == "agent"
+
+
+def test_an_undo_of_a_delete_has_a_plan_of_its_own(ran: Command) -> None:
+    """T8, T1."""
+    ran("delete", "my notes")
+    first = ran("undo", "--dry-run", "--json").json["plan"]
+    ran("undo", "--plan", first)
+    ran("delete", "my notes")
+    refused = ran("undo", "--plan", first, "--json", expect=13).json["error"]["details"]
+    ran("undo", "--plan", refused["plan"])
+    assert ran("show", "my notes").code == 0
+
+
+def test_programs_are_told_what_goes_beside_the_turns_or_runs(ran: Command) -> None:
+    """T15: as people are; nothing of what stays."""
+    saved = ran("show", "my notes", "--json").json["checkpoint"]["id"]
+    (ran.project / "more").write_text("mine\n", encoding="utf-8")
+    beside = ran("rewind", "1", "--dry-run", "--json").json["changed_beside"]
+    assert [(one["path"], one["checkpoint"]) for one in beside] == [("more", None), ("notes", saved)]
+    for words in (("--only-agent",), ("--merge", "--base", "@~1"), ("--", "b")):
+        assert "changed_beside" not in ran("rewind", "1", "--dry-run", "--json", *words).json
+    done = ran("rewind", "1", "--yes", "--json", "--", "more").json
+    assert [one["path"] for one in done["changed_beside"]] == ["more"]
+
+
+def test_of_many_paths_that_go_beside_runs_the_first_are_named(ran: Command) -> None:
+    """T15."""
+    for number in range(30):
+        (ran.project / f"mine{number:02}").write_text("mine\n", encoding="utf-8")
+    said = ran("rewind", "1", "--dry-run").err
+    assert ", mine19 and 10 more (all of them: --json)\n" in said
+    assert "mine20" not in said
+
+
+def test_a_turn_that_is_taken_back_already_is_followed_by_the_one_before_it(ran: Command) -> None:
+    """T17."""
+    ran("rewind", "1", "--only-agent", "--yes")
+    said = ran("rewind", "1", "--only-agent", "--yes").err
+    typed = re.search(r"the run before, too: lastgood (rewind 2 --only-agent)\n", said)
+    assert typed is not None, said
+    ran(*typed[1].split(), "--yes")
+    assert files(ran) == {"a": "0", "b": "0", "notes": "mine"}
+    assert "before, too" not in ran("rewind", "2", "--only-agent", "--yes").err
 
 
 def test_the_plan_of_what_an_agent_changed_says_all_within_eighty_columns(lastgood: Command) -> None:

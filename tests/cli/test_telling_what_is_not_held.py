@@ -45,9 +45,34 @@ def test_a_restore_after_a_clean_says_in_one_line_what_it_could_not_bring_back(l
         {"path": "build", "reason": "ignored"},
         {"path": "venv", "reason": "ignored"},
     ]
-    assert "not held: build, venv (ignored)\n" in lastgood("restore", "@", "--dry-run").out
-    assert "not held: build, venv (ignored)\n" in lastgood("restore", "@", "--yes").err
-    assert "not held: build, venv (ignored)\n" in lastgood("restore", "@", "--yes").out
+    for told in (
+        lastgood("restore", "@", "--dry-run").out,
+        lastgood("restore", "@", "--yes").err,
+        lastgood("restore", "@", "--yes").out,
+    ):
+        assert "venv does not come back: tools make it anew, and no checkpoint has it\n" in told
+        assert "build does not come back: git is told to ignore it, so no checkpoint has it\n" in told
+        assert "to have build held from now on: lastgood config set capture.include build --project\n" in told
+
+
+def test_what_is_ignored_is_held_once_the_command_was_typed_that_is_told(lastgood: Command) -> None:
+    """S5: beside what was held before."""
+    built(lastgood)
+    (lastgood.project / ".gitignore").write_text("build/\nweb/out\n")
+    (lastgood.project / "web" / "out").mkdir(parents=True)
+    (lastgood.project / "web" / "out" / "a.js").write_text("1\n")
+    lastgood("save", "first")
+    for path, told in (("build", "build"), ("web/out", "build,web/out")):
+        shutil.rmtree(lastgood.project / path)
+        said = lastgood("restore", path, "--yes", expect=10).err
+        command = f"config set capture.include {told} --project"
+        assert f"to have it held from now on: lastgood {command}\n" in said
+        lastgood(*command.split())
+    built(lastgood)
+    lastgood("save", "second")
+    shutil.rmtree(lastgood.project / "build")
+    lastgood("restore", "@", "--yes")
+    assert (lastgood.project / "build" / "a.o").exists()
 
 
 def test_what_is_missing_beyond_what_is_named_is_told_as_at_least(lastgood: Command) -> None:
@@ -67,18 +92,19 @@ def test_what_is_missing_beyond_what_is_named_is_told_as_at_least(lastgood: Comm
     document = lastgood("restore", "@", "--dry-run", "--json").json
     assert (len(document["not_held"]), document["not_held_unnamed"]) == (100, 30)
     said = lastgood("restore", "@", "--dry-run").out
-    assert f"not held: {first} and at least 90 more (ignored)\n" in said
+    assert f"{first} and at least 90 more do not come back: git is told to ignore them, so " in said
+    assert "config set capture.include PATTERN --project" in said
 
     for number in range(1, 130):
         (lastgood.project / f"{number:03}.log").touch()
     said = lastgood("restore", "@", "--dry-run").out
-    assert "not held: 000.log, perhaps also of 30 that are not named (ignored)\n" in said
+    assert "000.log does not come back, nor perhaps 30 that are not named: git is told to ignore it, " in said
 
     shutil.rmtree(lastgood.project)
     home = lastgood.project.parent
     place = str(lastgood.project)
     said = lastgood("-C", place, "restore", "@", "--yes", cwd=home).err
-    assert f"not held: {first} and 120 more (ignored)\n" in said
+    assert f"{first} and 120 more do not come back: " in said
 
 
 def test_status_says_how_much_is_ignored_and_lists_it_when_asked(lastgood: Command) -> None:

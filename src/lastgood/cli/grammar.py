@@ -175,7 +175,7 @@ PRIVATE = Option(name="private", says="what private files hold too: those that g
 TIMEOUT = Option(
     name="timeout", value="T", form="duration", says="stop the check after this time (default: 10m)"
 )
-UNDO_DRY_RUN = Option(name="dry-run", short="n", says="show what it would do, change nothing")
+PLAN = Option(name="plan", value="ID", form="plan", says="carry out exactly the plan that a dry run showed")
 FORCE_UNDO = Option(name="force", says="also where files have changed since (what is there is saved first)")
 MERGE_UNDO = Option(name="merge", says="keep what has changed since, file by file")
 RESTORING = (
@@ -195,7 +195,7 @@ RESTORING = (
     ),
     DRY_RUN,
     YES,
-    Option(name="plan", value="ID", form="plan", says="carry out exactly the plan that a dry run showed"),
+    PLAN,
     Option(name="merge", says="keep what has changed since the base, file by file"),
     Option(name="base", value="REF", form="ref", says="what --merge goes by (default: @)"),
     Option(

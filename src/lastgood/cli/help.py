@@ -33,8 +33,8 @@ EXIT_CODES = {
     143: "ended by SIGTERM",
 }
 GROUPS = (
-    ("Make and look", ("save", "watch", "list", "show", "diff", "log", "blame", "cat", "status")),
     ("Go back", ("restore", "rewind", "undo", "redo", "recover")),
+    ("Make and look", ("save", "watch", "list", "show", "diff", "log", "blame", "cat", "status")),
     ("Carry work out", ("run", "install", "uninstall", "mcp")),
     ("Say how the work stands", ("session", "task", "feature", "sprint", "progress")),
     (
@@ -43,6 +43,15 @@ GROUPS = (
     ),
     ("Take elsewhere", ("export", "import")),
     ("About lastgood itself", ("report", "config", "doctor", "completion", "help")),
+)
+# What most who ask for help look for.
+_FIRST = (
+    ("lastgood", "where you are, and what to type next"),
+    ("lastgood restore", "go back: pick a checkpoint from a list"),
+    ("lastgood restore PATH", "bring one file or folder back"),
+    ("lastgood rewind 2", "take an agent's last two turns, or runs, back"),
+    ("lastgood undo", "take the last restore back"),
+    ("lastgood save MESSAGE", "keep everything as it is now"),
 )
 REFS = """\
 How to name a checkpoint (REF)
@@ -137,15 +146,15 @@ def show_overview(console: Console) -> int:
         return 0
     limit, known = _room(console), spellings()
     lines = [*wrapped("lastgood: checkpoints of a workspace, and safe ways back to them", limit), ""]
+    lines += [*pairs([(f"  {left}", right) for left, right in _FIRST], limit=limit), ""]
     lines.append("  lastgood [-C DIR] [--store DIR] VERB ...")
     for heading, names in GROUPS:
         rows = [(f"{f'  {known[name].name}':12}", known[name].says) for name in names]
         lines += ["", console.styled(heading, "bold"), *pairs(rows, limit=limit)]
-    start = (
-        "Start with `lastgood save`, look with `lastgood list`, and go back with `lastgood restore @`:"
-        " `@` is the checkpoint you saved last, or last went back to."
+    place = (
+        "A checkpoint is named by its id, name or message; `@` is the one saved last, or last gone back to."
     )
-    lines += ["", *wrapped(start, limit)]
+    lines += ["", *wrapped(place, limit)]
     lines += wrapped("More: lastgood help VERB, lastgood help refs, lastgood help exit-codes", limit)
     console.page(lines)
     return 0
@@ -168,13 +177,14 @@ def show_verb(verb: Verb, console: Console) -> int:
     lines += _indented(verb.says, limit=limit)
     if verb.spellings:
         lines.append(f"  also spelled: {', '.join(verb.spellings)}")
+    if verb.examples:  # first, as they are what most look for
+        lines += ["", *pairs([(f"  {left}", right) for left, right in verb.examples], limit=limit)]
     if verb.about:
         lines += ["", *_paragraphs(verb.about, limit=limit)]
     for heading, rows in (
         ("Arguments", [row for row in map(argument_row, verb.arguments) if row[1]]),
         ("Options", [option_row(option) for option in verb.options]),
         ("Options of every verb", [option_row(option) for option in GLOBAL_OPTIONS]),
-        ("Examples", list(verb.examples)),
         ("Exit codes", [(str(code), EXIT_CODES[code]) for code in verb.codes]),
     ):
         if rows:

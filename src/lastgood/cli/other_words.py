@@ -199,9 +199,6 @@ _OPTIONS = {
     ("restore", "--hard"): _WHOLE,
     ("restore", "--staged"): "the index comes back with HEAD: lastgood restore REF --git",
     ("restore", "--target"): _ASIDE,
-    ("restore", "--time"): _TIME,
-    ("restore", "--date"): _TIME,
-    ("restore", "--at"): _TIME,
     ("list", "--last"): "the newest five: lastgood list -n 5",
     ("restore", "-i"): _BACK,
     ("restore", "--latest"): "the newest is a REF: lastgood restore latest",
@@ -217,23 +214,55 @@ _OPTIONS = {
 }
 
 
-def answer_option(verb: str, word: str, after: Sequence[str]) -> str | None:
-    """Return what to type for an option of another tool (as typed, with its value), None if none is known."""
+_TIMED = frozenset(f"--{word}" for word in ("time", "date", "at", "since", "before", "ago"))
+_COUNTING = frozenset(f"--{word}" for word in ("turns", "runs", "steps", "count", "last"))
+
+
+def answer_option(verb: str, word: str, after: Sequence[str], *, before: Sequence[str] = ()) -> str | None:
+    """Return what to type for an option of another tool (as typed, with its value), None if none is known.
+
+    ``before`` and ``after`` are the words around it.
+    """
     option, _, value = word.partition("=")
     if word[1:].isascii() and word[1:].isdigit():
-        number = word[1:]
-        if verb in {"list", "log"}:
-            return f"write: lastgood {verb} -n {number}" + (" PATH" if verb == "log" else "")
-        if verb in {"restore", "show", "diff", "cat"}:
-            return f"that many before where you stand: lastgood {verb} @~{number}"
+        return _number_told(verb, word[1:])
+    return _valued(verb, option, value, after, before=before) or _OPTIONS.get((verb, option))
+
+
+def _number_told(verb: str, number: str) -> str | None:
+    """Return what to type for a number that was given as an option: ``-2``."""
+    if verb in {"list", "log"}:
+        return f"write: lastgood {verb} -n {number}" + (" PATH" if verb == "log" else "")
+    if verb in {"restore", "show", "diff", "cat"}:
+        return f"that many before where you stand: lastgood {verb} @~{number}"
+    return f"write: lastgood rewind {number}" if verb == "rewind" else None
+
+
+def _valued(verb: str, option: str, value: str, after: Sequence[str], *, before: Sequence[str]) -> str | None:
+    """Return the whole command for an option with its value; None if there is none."""
+    given = value or next(iter(after), "")
     if verb == "list" and option == "-S":
-        return _searching(value or next(iter(after), "TEXT"))
+        return _searching(given or "TEXT")
     if (verb == "log" and option == "--grep") or (verb == "list" and option in {"--message", "-m"}):
-        return saying(value or next(iter(after), "WORD"))
-    if verb == "restore" and option in {"--source", "-s"}:
-        ref = value or next(iter(after), "REF")
-        return f"the REF comes first: lastgood restore {quoted(ref)} PATH..."
-    return _OPTIONS.get((verb, option))
+        return saying(given or "WORD")
+    if verb == "rewind" and option in _COUNTING:
+        return f"the number stands alone: lastgood rewind {quoted(given or 'N')}"
+    others = [one for one in (*before, *after[0 if value else 1 :]) if not one.startswith("-")]
+    if verb == "restore" and option in _TIMED:
+        return _at_time(given, others)
+    if verb == "restore" and option in {"--source", "-s", "--from"}:
+        paths = " ".join(map(quoted, others)) or "PATH..."
+        return f"the REF comes first: lastgood restore {quoted(given or 'REF')} {paths}"
+    return None
+
+
+def _at_time(said: str, paths: Sequence[str]) -> str:
+    from lastgood.view import time_meant
+
+    meant = time_meant(said)
+    if meant is None:
+        return _TIME
+    return f"a time is a REF: lastgood restore {' '.join(map(quoted, (f'@{{{meant}}}', *paths)))}"
 
 
 def saying(word: str) -> str:

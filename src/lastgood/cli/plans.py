@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
+from lastgood.cli.left_out import left_out_lines
 from lastgood.cli.progress import is_command
 from lastgood.cli.typed_paths import as_typed, for_other_programs, typed_below
 from lastgood.cli.wording import (
@@ -238,9 +239,14 @@ def _stays(outcome: Outcome) -> bool:
     return outcome.kept is not None or outcome.left is not None
 
 
-def beside_lines(report: RestoreReport, target: Checkpoint, call: Call) -> list[str]:
-    """Return what to say of a restore beside its files: what it cannot bring back, parts, steps, HEAD."""
-    lines = not_held_lines(report)
+def beside_lines(
+    report: RestoreReport, target: Checkpoint, call: Call, *, root: str, asks: bool = False
+) -> list[str]:
+    """Return what to say of a restore beside its files: what it cannot bring back, parts, steps, HEAD.
+
+    What is to be done about some of that is not told where it ``asks``.
+    """
+    lines = not_held_lines(report, call, root=root, asks=asks)
     if report.folder_made:
         lines.append(f"the folder was gone, and {'will be' if report.dry_run else 'was'} made again")
     if report.folder_made and target.manifest.git is not None:
@@ -269,15 +275,14 @@ def lacks_transcript(report: RestoreReport) -> bool:
     return report.conversation is not None and "resume_command" not in report.conversation
 
 
-def not_held_lines(report: RestoreReport) -> list[str]:
+def not_held_lines(report: RestoreReport, call: Call, *, root: str, asks: bool = False) -> list[str]:
     """Return what was there at the checkpoint, is missing, and is in no checkpoint (rules S5, S7, T12a)."""
-    lines = []
-    for reason in ("ignored", "purged"):
-        paths = [one.path for one in report.not_held if one.reason == reason and not one.changed]
-        unnamed = report.not_held_unnamed if reason == "ignored" else 0
-        shown = ", ".join(path_text(path) for path in paths[:_SHOWN])
-        more = _more(len(paths) - _SHOWN, unnamed=unnamed, all_gone=report.folder_made)
-        lines += [f"not held: {shown}{more} ({reason})"] if paths else []
+    lines = left_out_lines(report, call, root=root, asks=asks) if report.not_held else []
+    purged = [one.path for one in report.not_held if one.reason == "purged" and not one.changed]
+    if purged:
+        shown = ", ".join(path_text(path) for path in purged[:_SHOWN])
+        more = f" and {len(purged) - _SHOWN:,} more" if len(purged) > _SHOWN else ""
+        lines.append(f"{shown}{more}: purged, and in no checkpoint any more")
     for one in report.not_held:
         if one.reason == "repository":
             head = "" if one.head is None else f", was at {one.head[:12]}"
@@ -294,14 +299,6 @@ def _missed_lines(not_held: Sequence[NotHeld]) -> list[str]:
         what = "stays, though it was another then" if one.changed else "is missing, and does not come back"
         lines.append(f"{path_text(one.path)} {what}: the checkpoint does not hold it ({why})")
     return lines + ([f"and {len(missed) - _SHOWN:,} more like that"] if len(missed) > _SHOWN else [])
-
-
-def _more(beyond: int, *, unnamed: int, all_gone: bool) -> str:
-    """Return how many more are missing; of what is ``unnamed`` nobody knows, unless all was gone."""
-    known = max(0, beyond) + (unnamed if all_gone else 0)
-    if not unnamed or all_gone:
-        return f" and {known:,} more" if known else ""
-    return f" and at least {known:,} more" if known else f", perhaps also of {unnamed:,} that are not named"
 
 
 def told_parts(outcomes: Iterable[PartOutcome], parts: Iterable[Part]) -> list[PartOutcome]:

@@ -180,7 +180,7 @@ class _Reading:
                 message += " (and a REF never begins with '-')"
         from lastgood.cli.other_words import answer_option
 
-        answer = answer_option("" if verb is None else verb.name, word, self._words)
+        answer = answer_option("" if verb is None else verb.name, word, self._words, before=self.arguments)
         if answer is not None:
             return Usage(message, hint=answer)
         if close:
@@ -193,6 +193,8 @@ class _Reading:
         return "see: lastgood help" + ("" if self._verb is None else f" {self._verb.name}")
 
 
+# What may be said of an operation: there is one at a time.
+_OPERATIONS = frozenset({"all", "delete", "everything", "last", "prune", "restore", "rewind"})
 # Options that no slip of the fingers leads to: one has no name, the other lifts a refusal.
 _NEVER_MEANT = frozenset({"directory", "allow-root"})
 
@@ -220,7 +222,7 @@ def _check_arguments(verb: Verb, given: Sequence[str], *, has_command: bool) -> 
     many = bool(wanted) and wanted[-1].many
     for index, word in enumerate(given):
         if index >= len(wanted) and not many:
-            raise _too_many(verb, word)
+            raise _too_many(verb, given, place=index)
         _check_argument(wanted[min(index, len(wanted) - 1)], word)
 
 
@@ -250,25 +252,40 @@ def _missing(verb: Verb, argument: Argument) -> Usage:
     return Usage(f"`{verb.name}` needs {argument.name}", hint=hint)
 
 
-def _too_many(verb: Verb, word: str) -> Usage:
+def _too_many(verb: Verb, given: Sequence[str], *, place: int) -> Usage:
+    word = given[place]
     hint = f"write: lastgood {verb.usage}"
     if verb.paths:
         hint += "   (paths come after --)"
     elif verb.instead:
         hint = _command_hint(verb)
     elif verb.name in {"undo", "redo"}:
-        hint += f"   (one at a time; what there is: lastgood {verb.name} --list)"
-        is_number = word.isascii() and word.isdigit()
-        hint += (
-            f"\nto go back {word} turns or runs: lastgood rewind {word}"
-            if is_number
-            else (f"\nto bring one file back: lastgood restore {quoted(word)}")
-        )
+        hint = _one_at_a_time(verb, given[place:])
     elif verb.name == "status":
-        hint = f"what changed there: lastgood diff --stat {quoted(word)}"
+        hint = f"what changed there: lastgood diff --stat {_quoted(given[place:])}"
+    elif verb.name == "show":
+        hint = f"a file as that has it: lastgood cat {_quoted(given[: place + 1])}"
+    elif verb.name == "recover":
+        hint = f"to bring these back: lastgood restore {_quoted(given)}"
     elif verb.name == "save":
         hint = "put a message of several words in quotes"
     return Usage(f"`{verb.name}` does not know what to do with '{printable(word)}'", hint=hint)
+
+
+def _one_at_a_time(verb: Verb, given: Sequence[str]) -> str:
+    """Return what may be meant by words after `undo`: so many, a file, a checkpoint."""
+    number = given[0] if given[0].isascii() and given[0].isdigit() else None
+    if number is None and given[0] not in _OPERATIONS:
+        meant = f"to bring that back as it was saved: lastgood restore {_quoted(given)}"
+    else:
+        meant = f"to go back {number or 1} turns or runs: lastgood rewind {number or 1}"
+    last = f"the last restore, delete or prune, and again for the one before: lastgood {verb.name}"
+    lines = [meant, last] if given[0] not in _OPERATIONS else [last]
+    return "\n".join((*lines, f"one at a time; what there is: lastgood {verb.name} --list"))
+
+
+def _quoted(words: Sequence[str]) -> str:
+    return " ".join(map(quoted, words))
 
 
 def _command_hint(verb: Verb) -> str:

@@ -9,10 +9,11 @@ from lastgood.cli.typed_paths import alike, as_typed, from_top, inside, only_mea
 from lastgood.errors import Damaged, Invalid, LastgoodError, NotFound, Usage
 from lastgood.ids import short
 from lastgood.paths import printable, to_text
+from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
@@ -57,7 +58,6 @@ def as_meant(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call 
     None if they were asked, and left. Only for one who is shown it before anything is done: a program is
     told the right form instead.
     """
-    call = with_time(call, workspace)
     ref, paths = call.argument(0), call.paths or ()
     if ref is None:
         return _of_paths(paths, call, console, workspace=workspace) if paths else call
@@ -65,13 +65,13 @@ def as_meant(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call 
         workspace.get(ref)
     except (NotFound, Invalid) as error:
         if (swapped := _swapped(call, workspace)) is not None:
-            return call.replace(arguments=(swapped,), paths=(ref,))
-        if "meant" in error.details and not _is_path(ref, call, workspace):
+            return call.replace(arguments=(swapped,), paths=(ref, *paths[:-1]))
+        if "meant" in error.details and not is_path(ref, call, workspace):
             ref = str(error.details["meant"])
             call = call.replace(arguments=(ref,))
             return _with_paths(ref, paths, call, console, workspace=workspace)
         near = error.details.get("near")
-        if _holder(ref, call, workspace) is not None or _is_alike(
+        if holder_of(ref, call, workspace) is not None or _is_alike(
             ref, call, console, workspace=workspace, whole=near is not None
         ):
             return _of_paths((ref, *paths), call, console, workspace=workspace)
@@ -97,7 +97,7 @@ def _of_paths(paths: Sequence[str], call: Call, console: Console, *, workspace: 
     meant = _all_meant(paths, call, console, workspace=workspace)
     if meant is None:
         return None
-    holder = _holder(meant[0], call, workspace)
+    holder = holder_of(meant[0], call, workspace)
     if holder is None:
         return call.replace(arguments=(meant[0],), paths=meant[1:])  # which is refused, and told why
     return call.replace(arguments=(holder,), paths=meant)
@@ -129,30 +129,13 @@ def _missed(typed: str, call: Call, workspace: OpenWorkspace, *, ref: str | None
     if _is_there(typed, call, workspace):
         return []
     if ref is None:
-        return [] if _holder(typed, call, workspace) is not None else alike(typed, call, workspace)
+        return [] if holder_of(typed, call, workspace) is not None else alike(typed, call, workspace)
     try:
         held = holds(ref, path_of(typed, call, workspace), workspace)
     except LastgoodError:
         return []
     found = [] if held else alike(typed, call, workspace)
     return [one for one in found if holds(ref, one.path, workspace)]
-
-
-def with_time(call: Call, workspace: OpenWorkspace) -> Call:
-    """Return a call with a time that was typed without quotes as its REF: ``restore 10 minutes ago PATH``.
-
-    It may come after the paths too.
-    """
-    words = (*call.arguments, *(call.paths or ()))
-    for length, place in ((3, 0), (3, len(words) - 3), (2, 0), (2, len(words) - 2)):
-        said, rest = words[place:][:length], (*words[:place], *words[place + length :])
-        # Only what can be meant as nothing else: `5 d` may be a checkpoint and a path.
-        is_time = len(said) == length and (said[-1] == "ago" or (length, said[0]) == (2, "last"))
-        if not is_time or any(_is_path(one, call, workspace) for one in said):
-            continue
-        if _as_ref(" ".join(said), workspace) is not None:
-            return call.replace(arguments=(" ".join(said),), paths=rest)
-    return call
 
 
 def time_meant(ref: str, workspace: OpenWorkspace) -> str:
@@ -184,7 +167,7 @@ def apart(call: Call, workspace: OpenWorkspace, *, terminal: bool) -> Call:
             workspace.get(word)
         except (NotFound, Invalid):
             word = reached(word, call, workspace) if terminal else word  # noqa: PLW2901
-            holder = _holder(word, call, workspace)
+            holder = holder_of(word, call, workspace)
             if holder is None and not _is_there(word, call, workspace):
                 # What is none is told when it is looked up.
                 refs.append(time_meant(word, workspace) if terminal else word)
@@ -196,7 +179,7 @@ def apart(call: Call, workspace: OpenWorkspace, *, terminal: bool) -> Call:
             if not call.paths:
                 _tell_path(word, call, workspace)
     for more in (call.paths or ()) if len(refs) > 1 else ():
-        nowhere = not _is_there(more, call, workspace) and _holder(more, call, workspace) is None
+        nowhere = not _is_there(more, call, workspace) and holder_of(more, call, workspace) is None
         if nowhere and _is_ref(more, workspace):
             raise Usage("`diff` compares one pair", hint=f"write: {call.command('diff A B PATH')}")
     given = [reached(one, call, workspace) if terminal else one for one in call.paths or ()]
@@ -213,7 +196,7 @@ def reached(typed: str, call: Call, workspace: OpenWorkspace) -> str:
 
     Only for one who is at a terminal: a program is told the right form instead.
     """
-    if _is_there(typed, call, workspace) or _holder(typed, call, workspace) is not None:
+    if _is_there(typed, call, workspace) or holder_of(typed, call, workspace) is not None:
         return typed
     path = from_top(typed, call, workspace)
     if path is None:
@@ -228,7 +211,7 @@ def held_where(path: str, call: Call, workspace: OpenWorkspace) -> str:
 
     Raises `Usage` for a REF alone.
     """
-    holder = _holder(path, call, workspace)
+    holder = holder_of(path, call, workspace)
     if holder is None and (joined := _joined(path, call, workspace)) is not None:
         raise _ref_first(path, joined, call, what="a REF and a path in one", kind=NotFound)
     if holder is None and _is_ref(path, workspace):
@@ -254,10 +237,10 @@ def _beside(text: str) -> None:
 
 
 def _is_ref(word: str, workspace: OpenWorkspace) -> bool:
-    return _as_ref(word, workspace) == word
+    return as_ref(word, workspace) == word
 
 
-def _as_ref(word: str, workspace: OpenWorkspace) -> str | None:
+def as_ref(word: str, workspace: OpenWorkspace) -> str | None:
     """Return a word that is a REF, or the REF of a bare time; None for any other."""
     try:
         workspace.get(word)
@@ -267,14 +250,14 @@ def _as_ref(word: str, workspace: OpenWorkspace) -> str | None:
 
 
 def _swapped(call: Call, workspace: OpenWorkspace) -> str | None:
-    """Return the REF, or the time, that was typed after its only path, None if it was not."""
-    path, *after = (*call.arguments, *(call.paths or ()))
-    if len(after) != 1 or _is_there(after[0], call, workspace):
+    """Return the REF, or the time, that was typed after its paths, None if it was not."""
+    *before, last = (*call.arguments, *(call.paths or ()))
+    if not before or (before[1:] and not call.verb.paths) or _is_there(last, call, workspace):
         return None
-    ref = _as_ref(after[0], workspace)
-    if ref is None or (ref != after[0] and _is_path(after[0], call, workspace)):
+    ref = as_ref(last, workspace)
+    if ref is None or (ref != last and is_path(last, call, workspace)):
         return None
-    return ref if _holder(path, call, workspace) is not None else None
+    return ref if all(holder_of(one, call, workspace) is not None for one in before) else None
 
 
 def _joined(word: str, call: Call, workspace: OpenWorkspace) -> tuple[str, str] | None:
@@ -283,11 +266,11 @@ def _joined(word: str, call: Call, workspace: OpenWorkspace) -> tuple[str, str] 
     if colon and path and _is_ref(ref := ref + colon[:-1], workspace):
         return ref, path
     path, at, rest = word.rpartition("@")
-    if path and at and rest[:1] in {"", "~", "{"} and _holder(path, call, workspace) is not None:
+    if path and at and rest[:1] in {"", "~", "{"} and holder_of(path, call, workspace) is not None:
         return at + rest, path
     path, _, back = word.rpartition("~")
-    is_number = path and back.isascii() and back.isdigit() and _holder(word, call, workspace) is None
-    return (f"@~{back}", path) if is_number and _holder(path, call, workspace) is not None else None
+    is_number = path and back.isascii() and back.isdigit() and holder_of(word, call, workspace) is None
+    return (f"@~{back}", path) if is_number and holder_of(path, call, workspace) is not None else None
 
 
 def _name_others(found: Checkpoint, workspace: OpenWorkspace) -> None:
@@ -307,16 +290,18 @@ def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: Lastg
     if joined is not None:
         raise _ref_first(ref, joined, call, what="a REF and a path in one", kind=type(error)) from error
     if swapped is not None:
-        raise _ref_first(ref, (swapped, ref), call, what="a path", kind=Usage) from error
-    holder = _holder(ref, call, workspace)
-    is_path = holder is not None or _is_there(ref, call, workspace)
+        paths = (ref, *(call.paths or ())[:-1]) if call.verb.paths else (ref,)
+        raise _ref_first(ref, (swapped, *paths), call, what="a path", kind=Usage) from error
+    holder = holder_of(ref, call, workspace)
+    is_one = holder is not None or _is_there(ref, call, workspace)
+    if not is_one and "instead" in error.details and "is gone and has" not in error.hint:
+        error.hint = f"{_instead(ref, call, error)}the checkpoints: {call.command('list')}"
     if not call.verb.paths:
-        if not is_path:
+        if not is_one:
             return
         raise type(error)(
             f"'{printable(ref)}' is a path, and `{call.verb.name}` takes a checkpoint",
-            hint=f"what became of that path: {call.command(f'log {quoted(ref)}')}"
-            f"\nthe checkpoints: {call.command('list')}",
+            hint="\n".join(_about_path(ref, call)),
             details=error.details,
         ) from error
     if holder is not None:
@@ -326,32 +311,56 @@ def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: Lastg
         return
     if not workspace.list(limit=1, brief=True):
         workspace.get("latest")  # which says why there is none
-    none_meant = is_path or ref.startswith("@") or "meant" in error.details
+    none_meant = is_one or ref.startswith("@") or "meant" in error.details
     near = "" if none_meant else same_name(ref, call, workspace)
     error.hint = near + error.hint
     ignored = _is_ignored(ref, call, workspace)
-    if is_path or ignored or ("/" in ref and not set(ref) & set(" \t\n")):
+    if is_one or ignored or ("/" in ref and not set(ref) & set(" \t\n")):
         raise NotFound(
             f"{'git ignores it, and ' if ignored else ''}no checkpoint holds the path '{printable(ref)}'",
-            hint=_ignored_hint(ref, call)
+            hint=_ignored_hint(ref, call, workspace)
             if ignored
             else f"{near}all that the last one holds: {call.command('show @ --files')}"
             f"\nthe checkpoints: {call.command('list')}",
         ) from error
 
 
-def _ignored_hint(path: str, call: Call) -> str:
+def _instead(ref: str, call: Call, error: LastgoodError) -> str:
+    """Return the whole commands for what a word may mean that is no REF; nothing where that is not known."""
+    found = cast("Sequence[Mapping[str, str]]", error.details.get("instead", ()))
+    lines = []
+    for one in found:
+        words = [one["ref"] if given == ref else quoted(given) for given in call.arguments]
+        words += ["--", *map(quoted, call.paths)] if call.paths else []
+        lines.append(f"{one['says']}: {call.command(' '.join((call.verb.name, *words)))}\n")
+    return "".join(lines)
+
+
+def _about_path(path: str, call: Call) -> list[str]:
+    """Return what can be asked of a path, a line each: first what the verb is near to."""
+    typed = quoted(path)
+    first = {
+        "show": f"print it as it is in the last one: {call.command(f'cat {typed}')}",
+        "recover": f"to bring it back: {call.command(f'restore {typed}')}",
+        "delete": f"to take it out of every checkpoint: {call.command(f'purge {typed}')}",
+    }
+    lines = [first[call.verb.name]] if call.verb.name in first else []
+    lines.append(f"when it changed: {call.command(f'log {typed}')}")
+    return [*lines, f"the checkpoints: {call.command('list')}"]
+
+
+def _ignored_hint(path: str, call: Call, workspace: OpenWorkspace) -> str:
     """Return what is to be done about a path that rules leave out of every checkpoint."""
-    return (
-        f"all that is left out: {call.command('status --ignored')}"
-        f"\nto have it held, name '{printable(path)}' in `capture.include`: {call.command('config')}"
-    )
+    from lastgood.cli.left_out import holding  # lazily: few are missed
+
+    command = holding([path_of(path, call, workspace)], call, root=workspace.path)
+    return f"to have it held from now on: {command}\nall that is left out: {call.command('status --ignored')}"
 
 
 def refuse_paths_alone(call: Call, workspace: OpenWorkspace) -> None:
     """Refuse a call of paths without a REF, which nobody is shown before it is done."""
     paths = call.paths or ()
-    holder = _holder(paths[0], call, workspace)
+    holder = holder_of(paths[0], call, workspace)
     if holder is None:
         looked_up(paths[0], call, workspace)
     raise Usage(
@@ -368,10 +377,10 @@ def _paths_hint(paths: Sequence[str], holder: str, call: Call) -> str:
 
 
 def _ref_first(
-    typed: str, right: tuple[str, str], call: Call, *, what: str, kind: type[LastgoodError]
+    typed: str, right: tuple[str, ...], call: Call, *, what: str, kind: type[LastgoodError]
 ) -> LastgoodError:
-    ref, path = map(quoted, right)
-    words = f"{call.verb.name} {ref} -- {path}" if call.verb.paths else f"cat {ref} {path}"
+    ref, *paths = map(quoted, right)
+    words = f"{call.verb.name} {ref} -- {' '.join(paths)}" if call.verb.paths else f"cat {ref} {paths[0]}"
     return kind(
         f"'{printable(typed)}' is {what}, and the REF comes first", hint=f"write: {call.command(words)}"
     )
@@ -385,9 +394,9 @@ def _is_there(ref: str, call: Call, workspace: OpenWorkspace) -> bool:
         return False
 
 
-def _is_path(word: str, call: Call, workspace: OpenWorkspace) -> bool:
-    """Tell whether the workspace has a path now, or a checkpoint holds it: it is no time, then."""
-    return _is_there(word, call, workspace) or _holder(word, call, workspace) is not None
+def is_path(word: str, call: Call, workspace: OpenWorkspace) -> bool:
+    """Tell whether the workspace has a path now, or a checkpoint holds it."""
+    return _is_there(word, call, workspace) or holder_of(word, call, workspace) is not None
 
 
 def _is_ignored(ref: str, call: Call, workspace: OpenWorkspace) -> bool:
@@ -400,7 +409,7 @@ def _is_ignored(ref: str, call: Call, workspace: OpenWorkspace) -> bool:
     return any(inside(path, one) for one in left_out)
 
 
-def _holder(ref: str, call: Call, workspace: OpenWorkspace) -> str | None:
+def holder_of(ref: str, call: Call, workspace: OpenWorkspace) -> str | None:
     """Return the REF that a path alone is meant of: `@` if that holds it, else the newest that does.
 
     One of which it cannot be read is passed over for the next, where there is one. A guard counts where

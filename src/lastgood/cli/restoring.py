@@ -24,6 +24,7 @@ from lastgood.cli.plans import (
     step_line,
     unwritten_lines,
 )
+from lastgood.cli.references import holder_of
 from lastgood.cli.typed_paths import current, path_of, paths_of, same_name
 from lastgood.cli.wording import ago, called, count
 from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Usage
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from lastgood.literals import Favour, Scope
     from lastgood.model.checkpoint import Checkpoint, Ref
     from lastgood.model.operation import RestorePlan, Step
-    from lastgood.model.report import DiffReport, RestoreReport
+    from lastgood.model.report import ChangedBeside, DiffReport, RestoreReport
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.restore import Restores
 
@@ -124,7 +125,7 @@ def consented(
     _show(preview, target, call, console, workspace=workspace, above=above)
     if large:
         console.warn(f"This deletes {count(plan.deletions, 'file')}, a large part of the workspace.")
-    told = beside_lines(preview, target, call)
+    told = beside_lines(preview, target, call, root=workspace.path, asks=True)
     offer = None if large else git_offer(preview, target)
     if offer is None:
         return Agreed(told=told) if agreed("Go ahead?", console) else None
@@ -189,7 +190,8 @@ def _show(
         except Damaged as error:  # what is to come back may be whole
             told = f"What changed since the last checkpoint cannot be told: {printable(error.message)}"
             unknown = [told, _KEPT]
-    lines = [*unknown, *_drift_lines(drift), *beside_lines(preview, target, call)]
+    beside = beside_lines(preview, target, call, root=workspace.path, asks=True)
+    lines = [*unknown, *_drift_lines(drift), *beside]
     age = ago(target.manifest.created_at, now=time.time_ns())
     lines.append(
         f"{'Taking back' if call.has('only-agent') else 'Restoring'} {_called(target, call)}, made {age}:"
@@ -266,10 +268,12 @@ def restore(
     workspace: Restores,
     above: Sequence[str] = (),
     turns: int | None = None,
+    beside: Sequence[ChangedBeside] | None = (),
 ) -> int:
     """Bring a checkpoint back as the call says, and return the exit code; what was said is ``above``.
 
-    Without a target a person left instead of choosing one. ``turns`` is how far a rewind goes.
+    Without a target a person left instead of choosing one. ``turns`` is how far a rewind goes, ``beside``
+    what goes with it although it came in none of them, None where that is not known.
     """
     if target is None:
         console.warn("nothing was changed")
@@ -281,12 +285,17 @@ def restore(
     console.left = "nothing was changed"
     with ProgressLine(console, "planning"):
         plan = plan_of(target, call, workspace, turns=turns)
-        preview = workspace.preview(plan)
+        goes = None if beside is None else tuple(beside)
+        preview = workspace.preview(plan).replace(changed_beside=goes)
     if call.has("dry-run"):
         return _planned(preview.replace(dry_run=True), target, call, console, workspace=workspace)
     if plan.empty and not preview.folder_made and not _git_agreed(preview, target, call, console):
         # The workspace may come to stand elsewhere all the same.
-        report = workspace.apply(plan) if plan.whole else preview.replace(dry_run=False)
+        report = (
+            workspace.apply(plan).replace(changed_beside=goes)
+            if plan.whole
+            else preview.replace(dry_run=False)
+        )
         return _planned(report, target, call, console, workspace=workspace)
     consent: Agreed | None = Agreed(git=True)
     if not plan.empty or preview.folder_made:
@@ -297,7 +306,7 @@ def restore(
         call = call.replace(options={**call.options, "git": ()})
         plan = plan_of(target, call, workspace, turns=turns)
     with telling_what_is_left(console, workspace), ProgressLine(console, "restoring"):
-        report = workspace.apply(plan)
+        report = workspace.apply(plan).replace(changed_beside=goes)
     if not console.answer(call.verb.name, report):
         _tell(report, target, call, console, told=consent.told, workspace=workspace)
     return 0 if report.complete else OMISSIONS
@@ -355,10 +364,19 @@ def plan_of(
             if path_of(typed, call, workspace) == error.details["path"]:
                 held = "@" if target is None else target.short_id
                 error.hint = (
+                    f"{_elsewhere_held(typed, call, workspace)}"
                     f"{same_name(typed, call, workspace, ref=call.argument(0))}"
                     f"all that it holds: {call.command(f'show {held} --files')}"
                 )
         raise
+
+
+def _elsewhere_held(typed: str, call: Call, workspace: Restores) -> str:
+    """Return a line with the command that takes a path from another checkpoint, the newest with it."""
+    holder = holder_of(typed, call, workspace)
+    if holder is None:
+        return ""
+    return f"{holder} is the newest with it: {call.command(f'restore {holder} -- {quoted(typed)}')}\n"
 
 
 def _options(call: Call, workspace: Restores) -> RestoreOptions:
@@ -388,13 +406,18 @@ def _planned(
             console.sentence(line)
         console.sentence(_nothing_words(report, target, call))
         console.lines(
-            (*(step_line(one) for one in plan.steps if one.reason != SPARED), *not_held_lines(report))
+            (
+                *(step_line(one) for one in plan.steps if one.reason != SPARED),
+                *not_held_lines(report, call, root=workspace.path),
+            )
         )
         console.lines(line for part in report.parts for line in part_lines(part))
         console.lines(unwritten_lines(report, call))
         if git_offer(report, target) is not None:
             console.note(f"git is elsewhere; to put it back: {again(call, '--git')}")
         for line in () if unwritten or plan.base else _elsewhere(plan, call):
+            console.note(line)
+        for line in _turn_before(call, workspace):
             console.note(line)
         _tell_lost(console)
         return code
@@ -404,7 +427,7 @@ def _planned(
     for line in _agent_lines(call):
         console.sentence(line)
     console.lines(plan_lines(plan))
-    console.sentences((*spared, *beside_lines(report, target, call)))
+    console.sentences((*spared, *beside_lines(report, target, call, root=workspace.path)))
     console.line(f"plan {plan.id}")
     if not console.quiet:  # beside the plan, and after it wherever that is sent
         console.sentence(f"Nothing changed. To do it: {again(call, f'--plan {plan.id}')}")
@@ -452,6 +475,18 @@ def _elsewhere(plan: RestorePlan, call: Call) -> list[str]:
     return [f"earlier versions: {call.command(f'log {quoted(one)}')}" for one in call.paths[:_SHOWN_LOGS]]
 
 
+def _turn_before(call: Call, workspace: Restores) -> list[str]:
+    """Return how a rewind goes on back whose turns were all taken back already: they count all the same."""
+    if call.verb.name != "rewind" or not call.has("only-agent"):
+        return []
+    steps = int(call.arguments[0]) + 1
+    try:
+        unit = workspace.preview_rewind(steps).unit
+    except NotFound:
+        return []
+    return [f"the {unit} before, too: {again(call.replace(arguments=(str(steps),)))}"]
+
+
 def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Restores) -> int:
     folder = os.path.normpath(os.path.join(current(), call.text("to") or ""))
     with ProgressLine(console, "writing"):
@@ -463,7 +498,7 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Resto
         )
     if not console.answer(call.verb.name, report):
         console.sentence(f"wrote {called(target)} to {printable(folder)}: {report_counts(report.outcomes)}")
-        for line in (*remarks(report.outcomes), *not_held_lines(report)):
+        for line in (*remarks(report.outcomes), *not_held_lines(report, call, root=workspace.path)):
             console.warn(line)
     return 0 if report.complete else OMISSIONS
 
@@ -485,7 +520,7 @@ def _tell(
     )
     outcomes = [one for one in report.outcomes if one.reason != SPARED]  # of which more is said below
     said = remarks(outcomes, then=f"as at {target.short_id}", root=workspace.path)
-    for line in (*said, *beside_lines(report, target, call)):
+    for line in (*said, *beside_lines(report, target, call, root=workspace.path)):
         if line not in told:
             console.warn(line)
     for line in spared_lines(report.planned, target, call, workspace=workspace):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from lastgood.cli.grammar import (
+    DRY_RUN,
     FORCE_UNDO,
     GLOBAL_OPTIONS,
     MERGE_UNDO,
+    PLAN,
     PRIVATE,
     REF,
     RESTORING,
     TIMEOUT,
-    UNDO_DRY_RUN,
     Argument,
     Option,
     Verb,
@@ -311,9 +312,13 @@ FILES: tuple[Verb, ...] = (
         ),
         paths=True,
         examples=(
+            ("lastgood restore", "pick from a list (on a terminal)"),
+            ("lastgood restore src/app.py", "one file or folder, as it was saved last (on a terminal)"),
+            ("lastgood restore src/app.py 1h", "as it was an hour ago (on a terminal)"),
+            ("lastgood restore @ src/app.py", "one file, as it was where you stand"),
+            ("lastgood restore @", "everything, as it was where you stand"),
+            ("lastgood restore before-refactor", "everything, as it was at a checkpoint"),
             ("lastgood restore @ --dry-run", "what would happen"),
-            ("lastgood restore before-refactor", "the whole workspace"),
-            ("lastgood restore @ src/app.py", "one file from the latest"),
             ("lastgood restore @~3 --to /tmp/older", "a copy aside"),
             ("lastgood restore @~3 --merge", "take back what came since, but for unsaved changes"),
             ("lastgood restore --only-agent", "take back what the agent did, and keep what you did"),
@@ -331,9 +336,12 @@ FILES: tuple[Verb, ...] = (
             "goes too, and is named first; with --only-agent it stays, as `restore --merge` would keep\n"
             "it. Where there are no runs either, N saved states back: a checkpoint whose files are\n"
             "those of the one after it does not count, nor does what restores saved first.\n"
-            "Without N there is a list to pick from on a terminal."
+            "Without N there is a list to pick from on a terminal. With PATHs only these go back."
         ),
-        arguments=(Argument(name="N", form="number", required=False),),
+        arguments=(
+            Argument(name="N", form="number", required=False),
+            Argument(name="PATH", form="path", required=False, many=True),
+        ),
         options=(
             *RESTORING,
             Option(
@@ -344,6 +352,7 @@ FILES: tuple[Verb, ...] = (
         examples=(
             ("lastgood rewind --dry-run", "what one step back would do"),
             ("lastgood rewind 2", "take back the last two runs, or an agent's turns"),
+            ("lastgood rewind 2 src", "the same, in this folder only"),
             ("lastgood rewind 2 --only-agent", "what agents changed in them, and nothing of yours"),
         ),
         codes=(0, 2, 3, 10, 13, 14, 15),
@@ -358,7 +367,8 @@ FILES: tuple[Verb, ...] = (
         ),
         options=(
             Option(name="list", says="list what can be taken back"),
-            UNDO_DRY_RUN,
+            DRY_RUN,
+            PLAN,
             FORCE_UNDO,
             MERGE_UNDO,
             Option(name="yes", short="y", says="do not ask"),
@@ -379,7 +389,8 @@ FILES: tuple[Verb, ...] = (
         ),
         options=(
             Option(name="list", says="list what can be done again"),
-            UNDO_DRY_RUN,
+            DRY_RUN,
+            PLAN,
             FORCE_UNDO,
             MERGE_UNDO,
             Option(name="yes", short="y", says="do not ask"),

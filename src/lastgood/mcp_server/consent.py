@@ -236,11 +236,23 @@ def _question(planned: Planned, *, many: bool) -> str:
     if many:
         lines.append(f"This deletes {plan.deletions:,} files, a large part of the workspace.")
     lines += _touched(plan)
+    lines += _beside(planned.preview)
     beside = [one for one in plan.scopes if one != "files"]
     if plan.parts:
         lines.append(f"Beside files: {', '.join(beside)}.")
     lines.append(f"The present state is saved first; undo brings it back. Plan {plan.id}.")
     return "\n".join(lines)
+
+
+def _beside(preview: RestoreReport) -> list[str]:
+    """Return what goes with a rewind although no turn of it changed it."""
+    if preview.changed_beside is None:
+        return ["What else was changed, and goes too, cannot be told."]
+    paths = list(dict.fromkeys(plain(to_text(one.path)) for one in preview.changed_beside))
+    if not paths:
+        return []
+    more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
+    return [f"Changed beside the turns or runs, and goes too: {', '.join(paths[:_NAMED])}{more}."]
 
 
 def _counted(plan: RestorePlan) -> str:

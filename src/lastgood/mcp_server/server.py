@@ -34,7 +34,7 @@ from pydantic import Field, StrictBool
 
 from lastgood.aio.calls import Calls
 from lastgood.documents import told as documented
-from lastgood.errors import LastgoodError, NotFound, Usage
+from lastgood.errors import Damaged, LastgoodError, NotFound, Usage
 from lastgood.ids import is_checkpoint_id
 from lastgood.mcp_server import consent
 from lastgood.mcp_server.answers import (
@@ -62,6 +62,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.documents import Document
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.report import ChangedBeside
     from lastgood.workspace import Purpose
 
     # What opens a folder; None is the one that the server was started for.
@@ -177,9 +178,10 @@ class Server(MCPServer[None]):
     def planned(self, workspace: Workspace, verb: str, words: Words, *, folder: str | None) -> Planned:
         """Make a plan, and keep it for whoever names it by its id."""
         plan = getattr(workspace, verb)(**words)
+        beside = _changed_beside(workspace, words) if verb == "plan_rewind" else ()
         return self.remember(
             Planned(
-                preview=workspace.preview(plan),
+                preview=workspace.preview(plan).replace(changed_beside=beside),
                 target=workspace.get(plan.target),
                 backwards=bool(words.get("only_agent")),
                 at=str(workspace.path),
@@ -397,6 +399,17 @@ def _done(
         return _dry_run(server.planned(workspace, form.name, words, folder=folder))
     assert form.act is not None
     return form.act(workspace, words, agent)
+
+
+def _changed_beside(workspace: Workspace, words: Words) -> tuple[ChangedBeside, ...] | None:
+    """Return what a rewind takes back although it came in none of its turns; None where that is not known."""
+    if words["only_agent"] or "files" not in (words["only"] or ("files",)):
+        return ()
+    limits = {name: words[name] for name in ("paths", "merge", "base")}
+    try:
+        return workspace.changed_beside(workspace.preview_rewind(words["turns"]), **limits)
+    except Damaged:  # what is to come back may be whole
+        return None
 
 
 def _dry_run(planned: Planned) -> Document:

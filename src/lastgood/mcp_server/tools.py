@@ -113,7 +113,7 @@ def apply(workspace: Workspace, planned: Planned) -> Document:
     plan, preview = planned.plan, planned.preview
     if plan.empty and not preview.folder_made and not plan.whole:
         return told(preview.replace(dry_run=False))
-    return told(workspace.apply(plan))
+    return told(workspace.apply(plan).replace(changed_beside=preview.changed_beside))
 
 
 def _recover(workspace: Workspace, words: Words, _agent: str | None) -> Document:

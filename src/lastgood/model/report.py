@@ -263,7 +263,8 @@ class RestoreReport(Value):
     gap at or below them; ``not_held_unnamed`` counts what was ignored then beyond that: nobody knows which of
     it is missing.
     ``folder_made``: the workspace's folder was gone. ``index_differs``: HEAD is where it was, and what is
-    staged is not what was staged then; told of a restore that was carried out.
+    staged is not what was staged then; told of a restore that was carried out. ``changed_beside`` is what a
+    rewind takes back although no turn and no run of it changed it; None where that cannot be told.
     """
 
     planned: RestorePlan
@@ -282,6 +283,7 @@ class RestoreReport(Value):
     not_held: tuple[NotHeld, ...] = ()
     not_held_unnamed: int = 0
     folder_made: bool = False
+    changed_beside: tuple[ChangedBeside, ...] | None = ()
 
     scopes: ClassVar[Alias[tuple[str, ...]]] = Alias(
         "planned.scopes", "What was asked for: files, conversation, progress, git."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood import project_git
+from lastgood.paths import to_bytes
 from lastgood.project_git import find, read_known
 from lastgood.project_git.query import Asker
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 DEFAULT_SEARCH_PATH = b"/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 _HEX = frozenset("0123456789abcdef")
 _DIGEST_SIZE = 20  # our repository cannot borrow from one with SHA-256
+# So much of an id git shows at least.
+_LEAST_DIGITS = 7
 _SHALLOW_LIMIT = 1 << 24
 _PATIENCE_SECONDS = 3.0  # for a number that is only told
 
@@ -81,6 +84,26 @@ class SealedGit:
             return None
         come = sum(line.startswith(b">") for line in lines)
         return come or len(lines)
+
+    def commit(self, root: bytes, revision: str) -> tuple[str, int] | None:
+        """Return the commit that git means by a revision, and its time in nanoseconds; None if it is none.
+
+        Known are HEAD, branches, tags and ids, and so many before them: ``main~2``, ``HEAD^``.
+        """
+        from re import fullmatch  # lazily: only what is no REF pays for it
+
+        parts = fullmatch(r"(.+?)((?:~\d*|\^\d*)*)", revision)
+        found = None if parts is None else find(root)
+        if parts is None or found is None or found.digest_size != _DIGEST_SIZE:
+            return None
+        start = _oid_of(found, parts[1])
+        if start is None:
+            return None
+        question = [b"log", b"-1", b"--format=%H %ct", f"{start}{parts[2]}^{{commit}}".encode(), b"--"]
+        said = (self._asker.ask(found, question, patience=_PATIENCE_SECONDS) or b"").split()
+        if len(said) != 2 or not said[1].isdigit():
+            return None
+        return said[0].decode("ascii"), int(said[1]) * 10**9
 
     def snapshot(
         self, root: bytes, *, scan: Scan, writer: ObjectWriter, since: str | None, changes: Sequence[Change]
@@ -149,6 +172,20 @@ class SealedGit:
         from lastgood.project_git import restore
 
         return restore.realign(root, known=known, wanted=wanted, content=content, words=words, at=at)
+
+
+def _oid_of(found: Repository, name: str) -> str | None:
+    """Return the id of what a name stands for: HEAD, a branch, a tag; an id, or its beginning, as it is."""
+    if name == "HEAD":
+        return project_git.head(found)[0]
+    if _LEAST_DIGITS <= len(name) <= 2 * _DIGEST_SIZE and _HEX.issuperset(name):
+        return name
+    for place in (b"refs/heads/", b"refs/tags/", b"refs/remotes/"):
+        ref = project_git.target_of(b"ref: " + place + to_bytes(name))
+        oid = None if ref is None else project_git.commit_of(found, ref)
+        if oid is not None:
+            return oid
+    return None
 
 
 def _is_oid(oid: str) -> bool:

@@ -123,6 +123,7 @@ class OpenWorkspace:
             session=self._session_at_hand,
             gone_below=self._gone_below,
             left_elsewhere=self._left_elsewhere,
+            commit=lambda revision: context.project.commit(context.root, revision),
         )
 
     def _use(self, context: Context) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.errors import Damaged, Invalid, NotFound, Usage
-from lastgood.paths import printable
+from lastgood.paths import printable, within
 from lastgood.root import is_gone
 from lastgood.settings import DEFAULT_SCOPES, SCOPES
 from lastgood.value import Value
@@ -218,11 +218,19 @@ class Restores(OpenWorkspace):
         check_count(limit, least=1, what="how many rewinds to look at")
         return tuple(self._whole(one) for one in islice(extents(self._rewinding()), limit))
 
-    def changed_beside(self, extent: RewindExtent) -> tuple[ChangedBeside, ...]:
+    def changed_beside(
+        self,
+        extent: RewindExtent,
+        *,
+        paths: Sequence[PathLike] = (),
+        merge: bool = False,
+        base: Ref | None = None,
+    ) -> tuple[ChangedBeside, ...]:
         """Return what a rewind takes back that came in none of its turns or runs, newest first.
 
         That is what one changed oneself, what other sessions did, and what nobody knows the author of; with
-        ``only_agent`` a rewind leaves it there.
+        ``only_agent`` a rewind leaves it there. ``paths`` limit it; a ``merge`` keeps what came since its
+        ``base``.
         """
         from lastgood.model.report import RewindExtent
         from lastgood.restore.only_agent import changed_beside
@@ -231,11 +239,24 @@ class Restores(OpenWorkspace):
         from lastgood.transaction import ReadTransaction
 
         expect(extent, RewindExtent, what="how far back it goes")
+        limits = scope(paths, self._context.root)
+        since = self._view.resolve("@" if base is None else base).sequence if merge else None
         if is_gone(self._context.root):
             return ()
         with ReadTransaction(self._context) as reading, WorkspaceSnapshot(reading) as snapshot:
             evidence = evidence_of(extent.target, self._view.tree(extent.target), snapshot)
-            return changed_beside(snapshot, extent, evidence=evidence)
+            found = changed_beside(snapshot, extent, evidence=evidence)
+        return tuple(one for one in found if _goes(one, limits, since=since))
+
+    def _beside(self, extent: Extent, paths: Sequence[PathLike]) -> tuple[ChangedBeside, ...] | None:
+        """Return the same for a report: nothing where it stays, None where it cannot be told."""
+        stays = extent.only_agent or "files" not in scopes_of(extent, paths=bool(paths))
+        if extent.rewound is None or stays:
+            return ()
+        try:
+            return self.changed_beside(extent.rewound, paths=paths, merge=extent.merge, base=extent.base)
+        except Damaged:  # what is to come back may be whole
+            return None
 
     def _whole(self, extent: RewindExtent) -> RewindExtent:
         """Return an extent with its target as it is: a history is read in brief."""
@@ -330,7 +351,9 @@ class Restores(OpenWorkspace):
             only_agent=only_agent,
             rewound=self.preview_rewind(turns),
         )
-        return self._restore(None, paths, extent=extent, discard=discard, force=force)
+        beside = self._beside(extent, paths)
+        report = self._restore(None, paths, extent=extent, discard=discard, force=force)
+        return report.replace(changed_beside=beside)
 
     def plan_undo(self, *, force: bool = False, merge: bool = False, of: str | None = None) -> UndoPlan:
         """Return what `undo` would do, path by path; raises what that would raise, and touches nothing."""
@@ -346,26 +369,32 @@ class Restores(OpenWorkspace):
         expect(of, str, type(None), what="the operation")
         return plan(self._context, direction, way=way_of(force=force, merge=merge), of=of)
 
-    def undo(self, *, force: bool = False, merge: bool = False, of: str | None = None) -> UndoReport:
+    def undo(
+        self, *, force: bool = False, merge: bool = False, of: str | None = None, plan: str | None = None
+    ) -> UndoReport:
         """Take back the last restore or delete; `Conflict` if its paths changed since.
 
         ``force`` takes it back all the same (the present state is saved first), ``merge`` keeps
-        what changed since. ``of`` is the id of the operation that is meant: with another the last by now
-        it is a `Conflict`.
+        what changed since. ``of`` is the id of the operation that is meant, ``plan`` that of what `plan_undo`
+        showed: with another by now it is a `Conflict`.
         """
         from lastgood.undo import undo
 
         expect(of, str, type(None), what="the operation")
+        expect(plan, str, type(None), what="the plan's id")
         way = way_of(force=force, merge=merge)
-        return self._guarded("undone", lambda: undo(self._context, way=way, of=of))
+        return self._guarded("undone", lambda: undo(self._context, way=way, of=of, planned=plan))
 
-    def redo(self, *, force: bool = False, merge: bool = False, of: str | None = None) -> UndoReport:
+    def redo(
+        self, *, force: bool = False, merge: bool = False, of: str | None = None, plan: str | None = None
+    ) -> UndoReport:
         """Bring again what the last undo took back; the options are those of `undo`."""
         from lastgood.undo import redo
 
         expect(of, str, type(None), what="the operation")
+        expect(plan, str, type(None), what="the plan's id")
         way = way_of(force=force, merge=merge)
-        return self._guarded("undone", lambda: redo(self._context, way=way, of=of))
+        return self._guarded("undone", lambda: redo(self._context, way=way, of=of, planned=plan))
 
     def _guarded(self, type: EventType, work: Callable[[], Guarded]) -> Guarded:
         """Do what keeps the present state first, and tell of it, and of the guard that was made for it."""
@@ -461,6 +490,13 @@ class Restores(OpenWorkspace):
             )
         directory = make_empty(to, store=self._context.store)
         return restore_aside(self._context, target, directory=directory, tree=self._view.tree(target))
+
+
+def _goes(one: ChangedBeside, limits: Sequence[bytes], *, since: int | None) -> bool:
+    """Tell whether a change is of some paths, and not since the base of a merge, which keeps it."""
+    if limits and not any(within(one.path, limit) for limit in limits):
+        return False
+    return since is None or (one.checkpoint is not None and one.checkpoint.sequence <= since)
 
 
 def _too_far(history: History, turns: int) -> NotFound:

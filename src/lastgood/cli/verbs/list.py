@@ -12,7 +12,7 @@ from lastgood.cli.opening import open_group
 from lastgood.cli.searching import SEARCHED, few_paths, searched
 from lastgood.cli.wording import count, place_cell, table, title
 from lastgood.errors import NotFound
-from lastgood.paths import printable
+from lastgood.paths import printable, to_bytes, within
 from lastgood.value import cast
 from lastgood.workspace.opened import OpenWorkspace
 
@@ -61,6 +61,8 @@ def list_verb(call: Call, console: Console) -> int:
         console.page(lines(checkpoints, console, at=at, everywhere=everywhere, paths=paths))
         _tell_damage(checkpoints, console, call)
         _tell_folded(len(standing), console, call)
+        if console.out_is_terminal and not everywhere:
+            console.note(f"to go back to one: {call.command(_going_back(call, paths))}")
     else:
         console.note(nothing)
     return 0
@@ -175,6 +177,15 @@ def _tell_damage(checkpoints: Sequence[Checkpoint], console: Console, call: Call
 def _tell_folded(number: int, console: Console, call: Call) -> None:
     if number and console.err_is_terminal:
         console.note(f"{number:,} more with the same files as another row: {call.command('list --all')}")
+
+
+def _going_back(call: Call, paths: Paths) -> str:
+    """Return what to type next: of a path that was looked for, what brings it back."""
+    known = {path for found in paths.values() for path in found}
+    typed = [
+        one for one in call.arguments if any(within(path, to_bytes(one.rstrip("/") or "/")) for path in known)
+    ]
+    return " ".join(("restore ID", *map(quoted, typed)))
 
 
 def _nothing(call: Call, workspace: OpenWorkspace) -> str:

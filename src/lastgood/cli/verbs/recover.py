@@ -21,7 +21,9 @@ from lastgood.cli.plans import (
     settled_line,
     standing_lines,
 )
+from lastgood.cli.references import is_path
 from lastgood.cli.restoring import many_agreed
+from lastgood.cli.table import verb_of
 from lastgood.cli.unfinished import (
     NO_ANSWER,
     ended_line,
@@ -32,7 +34,7 @@ from lastgood.cli.unfinished import (
     tell_waiting,
 )
 from lastgood.cli.wording import path_text
-from lastgood.errors import Usage
+from lastgood.errors import Invalid, NotFound, Usage
 from lastgood.model.run import CHOICES
 from lastgood.paths import printable
 from lastgood.restore.plan import takes_many_away
@@ -40,7 +42,7 @@ from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.cli.grammar import Call
+    from lastgood.cli.grammar import Call, Verb
     from lastgood.cli.opening import Console
     from lastgood.literals import Choice
     from lastgood.model.run import RecoverReport
@@ -48,11 +50,38 @@ if TYPE_CHECKING:
     from lastgood.workspace import Workspace
 
 _ANSWERS: dict[str, Choice] = {"c": "continue", "continue": "continue", "f": "fresh", "fresh": "fresh"}
+# With these a path that somebody wants recovered is restored as well.
+_PLACES = frozenset({"directory", "store", "allow-root", "set", "quiet"})
 _BACK = frozenset({"b", "back", "rollback"})
 _SHOWN = 10
 
 
 def recover_verb(call: Call, console: Console) -> int:
+    """Recover; who names a path is shown how that is restored, or told."""
+    try:
+        return _recover(call, console)
+    except (NotFound, Invalid) as error:
+        path = call.argument(0)
+        if path is None or not _is_path(path, call):
+            raise
+        if not console.can_ask or set(call.options) - _PLACES:
+            hint = f"to bring it back: {call.command(f'restore {quoted(path)}')}\n{error.hint}"
+            raise type(error)(
+                f"'{printable(path)}' is a path, and `recover` takes a checkpoint or a session",
+                hint=hint,
+                details=error.details,
+            ) from error
+    from lastgood.cli.verbs.restore import restore_verb
+
+    return restore_verb(call.replace(verb=cast("Verb", verb_of("restore"))), console)
+
+
+def _is_path(word: str, call: Call) -> bool:
+    with open_for(call) as workspace:
+        return is_path(word, call, workspace)
+
+
+def _recover(call: Call, console: Console) -> int:
     """Recover; on a terminal a person is asked what to do about a run that died."""
     ref, choice = call.argument(0), _choice(call)
     pid = opening.number_option(call, "owner-pid")
@@ -223,12 +252,13 @@ def _tell_back(report: RecoverReport, call: Call, console: Console) -> None:
     if back is not None:
         console.sentence(back)
     target = report.checkpoint
+    root = "" if target is None else target.manifest.workspace
     if back is not None and target is not None and target.damaged is not None:
         console.warn(
             f"{target.short_id} is damaged, and not all of it came back: {printable(target.damaged)}"
         )
     for line in (
-        *([] if report.restored is None else not_held_lines(report.restored)),
+        *([] if report.restored is None else not_held_lines(report.restored, call, root=root)),
         *passed_over_lines(report, call),
     ):
         console.warn(line)

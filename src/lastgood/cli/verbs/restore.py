@@ -8,15 +8,17 @@ import time
 from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
+from lastgood.cli.phrases import counted, in_our_words, refuse_counted, refuse_said
 from lastgood.cli.plans import part_lines, plan_counts, plan_lines, remarks, report_counts, told_parts
-from lastgood.cli.references import are_alike, as_meant, holds, looked_up, refuse_paths_alone, with_time
+from lastgood.cli.references import are_alike, as_meant, holds, looked_up, refuse_paths_alone
 from lastgood.cli.restoring import again, agreed, check_options, plan_of, restore, telling_what_is_left
 from lastgood.cli.searching import few_paths
 from lastgood.cli.typed_paths import as_typed, current, paths_of
 from lastgood.cli.wording import UNTITLED, ago, called, count, moment, shortened, table, title
 from lastgood.errors import Damaged, LastgoodError, NotFound, Usage
 from lastgood.ids import short
-from lastgood.paths import printable, to_bytes, to_text, within
+from lastgood.model.tree import Counts
+from lastgood.paths import printable, to_text
 from lastgood.restore.plan import inverse
 from lastgood.workspace.restore import Restores
 
@@ -39,7 +41,7 @@ _STEPS = 20
 # So many of what was made since a restore are named before it is taken back.
 _SHOWN = 5
 # So many of the paths that go beside it are named, of each checkpoint.
-_PATHS = 100
+_PATHS = 20
 # For these reasons nobody knows whether a change is not the agent's after all, which is said so.
 _PERHAPS = frozenset(
     {"beside", "between-calls", "cut-short", "gone", "host-died", "partial", "restored", "unnamed"}
@@ -90,24 +92,27 @@ def _restore(call: Call, console: Console) -> int:
     check_options(call)
     with open_group(call, Restores, purpose="find") as workspace:
         console.left = "nothing was changed"
-        shown = call.has("dry-run") or (console.can_ask and not call.has("yes"))
+        shown, said = _is_shown(call, console), in_our_words(call, workspace)
         if shown:
-            meant = as_meant(call, console, workspace=workspace)
+            meant = as_meant(said, console, workspace=workspace)
             if meant is None:
                 return restore(None, call, console, workspace=workspace)
             call, ref = meant, meant.argument(0)
         elif ref is None and call.paths:
             refuse_paths_alone(call, workspace)
-        elif (timed := with_time(call, workspace)) is not call:
-            said = " ".join(map(quoted, (*timed.arguments, *(timed.paths or ()))))
-            typed = call.command(f"restore {said}")
-            raise Usage("a time of several words needs quotes", hint=f"write: {typed}")
+        elif said is not call:
+            refuse_said(said, workspace)
         if ref is None:  # who picks is shown what would happen, whatever was said before
             options = {name: given for name, given in call.options.items() if name != "yes"}
             call = call.replace(options=options)
         if ref is not None and not (shown and console.can_draw and are_alike(ref, workspace)):
             return restore(looked_up(ref, call, workspace), call, console, workspace=workspace)
         return _restore_picked(call, console, workspace=workspace, typed=ref)
+
+
+def _is_shown(call: Call, console: Console) -> bool:
+    """Tell whether a person is shown what would happen before it does."""
+    return call.has("dry-run") or (console.can_ask and not call.has("yes"))
 
 
 def _restore_picked(call: Call, console: Console, *, workspace: Restores, typed: str | None) -> int:
@@ -211,28 +216,47 @@ _SETTLED = ("yes", "plan", "dry-run", "quiet")
 
 
 def rewind_verb(call: Call, console: Console) -> int:
+    """Rewind; one to a checkpoint, or to a time, is a restore."""
+    check_options(call)
+    with open_group(call, Restores, purpose="find") as workspace:
+        console.left = "nothing was changed"
+        said = counted(call, workspace)
+        if said is not call and not _is_shown(call, console):
+            refuse_counted(said)
+        if said.verb is call.verb:
+            return _rewind(said, console, workspace=workspace)
+    return restore_verb(said, console)
+
+
+def _rewind(call: Call, console: Console, *, workspace: Restores) -> int:
     """Find the checkpoint N back, and restore it; without N a person who is asked anyway picks one."""
     text = call.argument(0)
     steps = 1 if text is None else opening.number(text, what="N")
-    check_options(call)
     picks = text is None and console.can_ask and not any(call.has(option) for option in _SETTLED)
-    with open_group(call, Restores, purpose="find") as workspace:
-        console.left = "nothing was changed"
-        extent = None if picks else workspace.preview_rewind(steps)
-        target = None if extent is None else extent.target
-        if picks:  # where nothing before differs, there is still what to pick from
-            extents = workspace.preview_rewinds(_STEPS)
-            at = extents[0].target.id if extents else workspace.stands_at()
-            picked = _picked(call, console, workspace, at=at)
-            target = None if picked is None else picked.checkpoint
-            extent = None if target is None else _extent_to(target, extents, call, workspace=workspace)
-        if target is None or extent is None:
-            return restore(target, call, console, workspace=workspace)
-        call = call.replace(arguments=(str(extent.steps),))
-        above = _extent_lines(extent, call, workspace=workspace)
-        for line in above:
-            console.note(line)
-        return restore(extent.target, call, console, workspace=workspace, above=above, turns=extent.steps)
+    extent = None if picks else workspace.preview_rewind(steps)
+    target = None if extent is None else extent.target
+    if picks:  # where nothing before differs, there is still what to pick from
+        extents = workspace.preview_rewinds(_STEPS)
+        at = extents[0].target.id if extents else workspace.stands_at()
+        picked = _picked(call, console, workspace, at=at)
+        target = None if picked is None else picked.checkpoint
+        extent = None if target is None else _extent_to(target, extents, call, workspace=workspace)
+    if target is None or extent is None:
+        return restore(target, call, console, workspace=workspace)
+    call = call.replace(arguments=(str(extent.steps),))
+    beside, unknown = _changed_beside(extent, call, workspace=workspace)
+    above = _extent_lines(extent, call, beside=beside, workspace=workspace)
+    for line in (*above, *unknown):
+        console.note(line)
+    return restore(
+        extent.target,
+        call,
+        console,
+        workspace=workspace,
+        above=(*above, *unknown),
+        turns=extent.steps,
+        beside=None if unknown else beside,
+    )
 
 
 def _extent_to(
@@ -258,7 +282,22 @@ def _extent_to(
     return since[-1]
 
 
-def _extent_lines(extent: RewindExtent, call: Call, *, workspace: Restores) -> list[str]:
+def _changed_beside(
+    extent: RewindExtent, call: Call, *, workspace: Restores
+) -> tuple[Sequence[ChangedBeside], Sequence[str]]:
+    """Return what goes with a rewind although no turn or run of it changed it; else why that is not known."""
+    if call.has("only-agent") or not _takes_files(call):
+        return (), ()
+    merge, paths = call.has("merge"), paths_of(call, workspace)
+    try:
+        return workspace.changed_beside(extent, paths=paths, merge=merge, base=call.text("base")), ()
+    except Damaged as error:  # what is to come back may be whole
+        return (), [f"What else was changed, and goes too, cannot be told: {printable(error.message)}"]
+
+
+def _extent_lines(
+    extent: RewindExtent, call: Call, *, beside: Sequence[ChangedBeside], workspace: Restores
+) -> list[str]:
     """Return which turns or runs a rewind takes back, and what else goes (rule T15)."""
     now, back = time.time_ns(), extent.turns or extent.runs
     said = [
@@ -273,21 +312,17 @@ def _extent_lines(extent: RewindExtent, call: Call, *, workspace: Restores) -> l
         lines += _few([f"  {one}" for one in said])
     if call.has("only-agent") or not _takes_files(call):
         return lines
-    beside, unknown = list[str](), list[str]()
-    try:
-        beside = _beside_lines(extent, call, workspace=workspace, now=now)
-    except Damaged as error:  # what is to come back may be whole
-        unknown = [f"What else was changed, and goes too, cannot be told: {printable(error.message)}"]
     if extent.runs or (said and beside):  # who is told of some edits takes them for all
         it = "it" if len(said) == 1 else "they" if extent.runs else "them"
         within = f"while {it} ran" if extent.runs else f"within {it}"
         lines.append(f"Edits by hand {within} are not told from the agent's, and go too.")
     if beside:
         states = f"Back by {count(extent.steps, 'saved state')}:"
-        lines += ["Changed beside that, and goes too:" if said else states, *beside]
+        lines.append("Changed beside that, and goes too:" if said else states)
+        lines += _few(_beside_lines(beside, extent, call, workspace=workspace, now=now))
     if said and beside:
-        lines += _keeping_lines(extent, call, workspace=workspace)
-    return lines + unknown
+        lines += _keeping_lines(extent, beside, call, workspace=workspace)
+    return lines
 
 
 def _takes_files(call: Call) -> bool:
@@ -296,18 +331,13 @@ def _takes_files(call: Call) -> bool:
     return not call.has("to") and (not only or "files" in only)
 
 
-def _beside_lines(extent: RewindExtent, call: Call, *, workspace: Restores, now: int) -> list[str]:
-    """Return what was changed beside the turns or runs and goes too, by checkpoint; a merge keeps some."""
-    limits = [to_bytes(one) for one in paths_of(call, workspace)]
-    base = workspace.get(call.text("base") or "@") if call.has("merge") else None
+def _beside_lines(
+    beside: Sequence[ChangedBeside], extent: RewindExtent, call: Call, *, workspace: Restores, now: int
+) -> list[str]:
+    """Return what was changed beside the turns or runs and goes too, by checkpoint."""
     found: dict[tuple[str | None, bool], tuple[ChangedBeside, list[str]]] = {}
-    for one in workspace.changed_beside(extent):
-        if limits and not any(within(one.path, limit) for limit in limits):
-            continue
-        save = one.checkpoint
-        if base is not None and (save is None or save.sequence > base.sequence):
-            continue
-        key = None if save is None else save.id, one.why in _PERHAPS
+    for one in beside:
+        key = None if one.checkpoint is None else one.checkpoint.id, one.why in _PERHAPS
         found.setdefault(key, (one, []))[1].append(printable(as_typed(to_text(one.path), call, workspace)))
     return [
         f"  {_where(one, extent, now=now)}{_OF_AGENT if perhaps else ''}: {_named_paths(paths)}"
@@ -322,20 +352,18 @@ def _where(one: ChangedBeside, extent: RewindExtent, *, now: int) -> str:
 
 
 def _named_paths(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - _PATHS:,} more" if len(paths) > _PATHS else ""
+    more = f" and {len(paths) - _PATHS:,} more (all of them: --json)" if len(paths) > _PATHS else ""
     return ", ".join(paths[:_PATHS]) + more
 
 
-def _keeping_lines(extent: RewindExtent, call: Call, *, workspace: Restores) -> list[str]:
+def _keeping_lines(
+    extent: RewindExtent, beside: Sequence[ChangedBeside], call: Call, *, workspace: Restores
+) -> list[str]:
     """Return how to keep what was changed beside: by whose the changes are.
 
     Where that is not known, as of a run that was killed, its paths are named, to be had back afterwards.
     """
-    try:
-        known = workspace.plan_rewind(extent.steps, only_agent=True, force=True)
-    except LastgoodError:  # nothing of an agent's, no git to merge with, damage: the rewind goes on
-        known = None
-    if known is not None and not known.empty:
+    if _tells_of_agents(extent, beside, workspace):
         return [f"  to keep it: {call.command(f'rewind {extent.steps} --only-agent')}"]
     saves = extent.saves
     paths = _own_paths(extent, saves, workspace=workspace) if saves else []
@@ -344,6 +372,22 @@ def _keeping_lines(extent: RewindExtent, call: Call, *, workspace: Restores) -> 
     typed = " ".join(quoted(as_typed(to_text(one), call, workspace)) for one in paths[:_SHOWN])
     more = f" (and {len(paths) - _SHOWN:,} more paths)" if len(paths) > _SHOWN else ""
     return [f"  to have it back then{more}: {call.command(f'restore {saves[0].short_id} -- {typed}')}"]
+
+
+def _tells_of_agents(extent: RewindExtent, beside: Sequence[ChangedBeside], workspace: Restores) -> bool:
+    """Tell whether something says what agents changed in the turns or runs of a rewind."""
+    from lastgood.attribution import WORKERS  # lazily: most restores are no rewind
+
+    if extent.under_way and not any(one.checkpoint is None and one.why in _PERHAPS for one in beside):
+        return True
+    sessions = {one.session for one in (*extent.turns, *extent.runs)} - {None}
+    return any(
+        one.actor.type in WORKERS
+        and one.sequence > extent.target.sequence
+        and one.manifest.changes != Counts()
+        for session in sessions
+        for one in workspace.list(session=session, brief=True)
+    )
 
 
 def _own_paths(extent: RewindExtent, saves: Sequence[Checkpoint], *, workspace: Restores) -> list[bytes]:
@@ -398,7 +442,7 @@ def undo_verb(call: Call, console: Console) -> int:
         with telling_what_is_left(console, workspace), ProgressLine(console, verb):
             act = workspace.undo if verb == "undo" else workspace.redo
             try:
-                report = act(force=call.has("force"), merge=call.has("merge"))
+                report = act(force=call.has("force"), merge=call.has("merge"), plan=call.text("plan"))
             except NotFound:
                 if not workspace.operations():
                     workspace.get("latest")  # which says why there is none
@@ -429,14 +473,15 @@ def _undo_planned(call: Call, console: Console, *, workspace: Restores) -> int:
     console.sentence(f"would {does} the {_named(plan.operation)} of {made}: {what}")
     console.lines(plan_lines(plan.planned))
     console.lines(line for part in told_parts(plan.parts, plan.planned.parts) for line in part_lines(part))
+    console.line(f"plan {plan.plan}")
     if not console.quiet:
-        console.sentence(f"Nothing changed. To do it: {again(call)}")
+        console.sentence(f"Nothing changed. To do it: {again(call, f'--plan {plan.plan}')}")
     return 0
 
 
 def _agreed(call: Call, console: Console, *, workspace: Restores) -> bool:
     """Ask where checkpoints were made since a restore, by force, or where an undo came last (rule T8)."""
-    if not console.can_ask or call.has("yes") or call.has("quiet"):
+    if not console.can_ask or any(call.has(one) for one in ("yes", "plan", "quiet")):
         return True
     undoing = call.verb.name == "undo"
     operation = next(iter(workspace.operations(can="undo" if undoing else "redo")), None)

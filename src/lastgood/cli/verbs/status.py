@@ -112,6 +112,7 @@ def _tell_next(report: StatusReport, call: Call, console: Console, *, worked: st
             ("save MESSAGE", "keep everything as it is now"),
             ("restore", "go back: pick a checkpoint from a list"),
             ("restore PATH", "bring one file or folder back"),
+            ("restore PATH 1h", "the same, as it was an hour ago"),
             *([("rewind", f"go back to before an agent's last {worked}s")] if worked else ()),
             ("log PATH", "see at which checkpoints a file changed"),
             ("undo", "take the last restore back"),

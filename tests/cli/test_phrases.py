@@ -1,0 +1,185 @@
+"""What people type around a REF and its paths, in words: done where it is shown first, answered elsewhere."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from tools.command import Command, told
+
+
+def wreck(command: Command) -> None:
+    (command.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
+    shutil.rmtree(command.project / "src")
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        ("all", "@"),
+        ("Everything", "@"),
+        ("all one", "one"),
+        ("file a.txt", "@ a.txt"),
+        ("the folder src/", "@ src/"),
+        ("a.txt from one", "one a.txt"),
+        ("src a.txt of one", "one src a.txt"),
+        ("a.txt src one", "one a.txt src"),
+        ("the first", "'the first'"),
+        ("to one", "one"),
+    ],
+)
+def test_a_restore_in_words_is_the_restore_that_they_mean(kept: Command, typed: str, ours: str) -> None:
+    """K2: where it is shown; elsewhere its whole command is told."""
+    wreck(kept)
+    wanted = re.findall(r"'[^']*'|\S+", ours)
+    words = [one.strip("'") for one in wanted]
+    assert kept("restore", *typed.split(), "--dry-run").out == kept("restore", *words, "--dry-run").out
+    refused = kept("restore", *typed.split(), "--yes", expect=2)
+    told(refused, 2)
+    assert (
+        f"lastgood restore {' '.join(wanted[:1] + ['--'] * (len(wanted) > 1) + wanted[1:])}\n" in refused.err
+    )
+
+
+def test_a_word_that_is_a_path_or_a_checkpoint_stands_for_itself(kept: Command) -> None:
+    """K2: nothing but what was named is restored."""
+    (kept.project / "all").write_text("1\n", encoding="utf-8")
+    kept("save", "from", "--name", "file")
+    wreck(kept)
+    (kept.project / "all").unlink()
+    assert "  create  all\n" in kept("restore", "all", "--dry-run").out
+    assert "src" not in kept("restore", "all", "--dry-run").out
+    assert "(file)" in kept("restore", "file", "a.txt", "--dry-run").out
+    refused = kept("restore", "@", "--dry-run", "--", "everything", expect=10).err
+    assert "everything" in refused
+
+
+@pytest.fixture
+def turns(lastgood: Command) -> Command:
+    """Return the command in a project after three turns of an agent."""
+    for number in range(4):
+        (lastgood.project / "a").write_text(f"{number}\n", encoding="utf-8")
+        (lastgood.project / "b").write_text(f"{number}\n", encoding="utf-8")
+        lastgood("save", f"turn {number}", "--kind", "turn")
+    return lastgood
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        ("2 turns", "2"),
+        ("the last two turns", "2"),
+        ("last turn", "1"),
+        ("3 prompts a", "3 -- a"),
+        ("2 a", "2 -- a"),
+        ("a", "1 -- a"),
+    ],
+)
+def test_a_rewind_in_words_is_the_rewind_that_they_mean(turns: Command, typed: str, ours: str) -> None:
+    """K2."""
+    assert turns("rewind", "--dry-run", *typed.split()).out == turns("rewind", "--dry-run", *ours.split()).out
+
+
+def test_a_rewind_to_a_checkpoint_or_a_time_is_a_restore(turns: Command) -> None:
+    """K2."""
+    for typed, ours in (("@~2", ("@~2",)), ("0s a", ("@{0s}", "--", "a")), ("0 minutes ago", ("@{0m}",))):
+        shown = turns("rewind", *typed.split(), "--dry-run").out
+        assert shown == turns("restore", "--dry-run", *ours).out, typed
+
+
+def test_a_rewind_in_words_is_answered_where_nobody_is_shown_it(turns: Command) -> None:
+    for typed, ours in (
+        ("two turns", "rewind 2"),
+        ("a", "rewind 1 -- a"),
+        ("@~2 a", "restore @~2 -- a"),
+    ):
+        refused = turns("rewind", *typed.split(), "--yes", expect=2)
+        told(refused, 2)
+        assert f"write: lastgood {ours}\n" in refused.err
+
+
+def test_a_rewind_counts_what_it_counts_whatever_it_is_called(turns: Command) -> None:
+    """T15."""
+    said = turns("rewind", "2", "runs", "--dry-run", expect=2).err
+    assert "a rewind counts an agent's turns here, no runs\n" in said
+    said = turns("rewind", "2", "checkpoints", "--dry-run", expect=2).err
+    assert "lastgood restore @~2\n" in said
+
+
+def test_a_file_that_is_recovered_is_restored(kept: Command) -> None:
+    """K2: shown and asked; a program is told."""
+    wreck(kept)
+    assert "to bring it back: lastgood restore a.txt\n" in kept("recover", "a.txt", expect=10).err
+    assert "Go ahead?" in kept.terminal("recover", "a.txt", answers="y\n").out
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "second\n"
+    assert not (kept.project / "src").exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        ("show a.txt", "lastgood cat a.txt"),
+        ("show one a.txt", "lastgood cat one a.txt"),
+        ("undo a.txt", "lastgood restore a.txt"),
+        ("undo 2", "lastgood rewind 2"),
+        ("undo all", "one at a time"),
+        ("recover a.txt new.txt", "lastgood restore a.txt new.txt"),
+        ("restore a.txt --at yesterday", "lastgood restore @{1d} a.txt"),
+        ("restore --from one a.txt", "lastgood restore one a.txt"),
+        ("rewind --turns 2", "lastgood rewind 2"),
+        ("rewind -2", "lastgood rewind 2"),
+        ("status a.txt", "lastgood diff --stat a.txt"),
+        ("restore a.txt 90d", "lastgood restore ckpt_"),
+    ],
+)
+def test_what_is_typed_by_guess_is_answered_with_the_command_that_does_it(
+    kept: Command, typed: str, ours: str
+) -> None:
+    assert ours in kept(*typed.split(), "--dry-run" if "90d" in typed else "--quiet", expect=None).err
+
+
+def test_a_path_that_the_named_checkpoint_lacks_is_told_where_it_is(kept: Command) -> None:
+    """K2: what the agent deleted, and a save has no more."""
+    shutil.rmtree(kept.project / "src")
+    kept("save", "without src")
+    holder = kept("show", "two", "--json").json["checkpoint"]["short_id"]
+    refused = kept("restore", "@", "src", "--yes", expect=10).err
+    assert f"{holder} is the newest with it: lastgood restore {holder} -- src\n" in refused
+
+
+def test_a_short_name_is_found_by_a_word_of_it(kept: Command) -> None:
+    """K2: but not by any letter of it."""
+    refused = kept("restore", "b", "--dry-run", expect=10).err
+    assert "there is src/b.py: lastgood restore src/b.py\n" in refused
+    assert "new.txt" not in refused
+
+
+def test_a_commit_of_git_is_answered_with_the_checkpoint_nearest_to_it(
+    kept: Command, git: Callable[..., str]
+) -> None:
+    """K2: the first that was made at it, else the last before it."""
+    git(kept.project, "init", "-q", "-b", "main")
+    for name in ("first", "second"):
+        git(kept.project, "add", ".")
+        git(kept.project, "commit", "-qm", name, "--allow-empty")
+        kept("save", f"at the {name}")
+    git(kept.project, "commit", "-qm", "third", "--allow-empty")
+    for ref, words in (
+        ("HEAD~1", "the first checkpoint at that commit (at the second)"),
+        ("main~2", "the first checkpoint at that commit (at the first)"),
+        ("HEAD", "the last checkpoint before that commit (at the second)"),
+    ):
+        refused = kept("restore", ref, "a.txt", "--yes", expect=10).err
+        assert re.search(rf"{re.escape(words)}: lastgood restore ckpt_\w{{8}} -- a\.txt\n", refused), refused
+    assert (
+        "1 checkpoint before where you are: lastgood restore @~1 -- a.txt\n"
+        in kept("restore", "HEAD~1", "a.txt", "--yes", expect=10).err
+    )
+    assert "that commit" not in kept("restore", "nobranch", "a.txt", "--yes", expect=10).err
+
+
+def test_a_list_of_a_path_says_how_to_bring_it_back(kept: Command) -> None:
+    assert "to go back to one: lastgood restore ID a.txt" in kept.terminal("list", "a.txt").out
