@@ -17,6 +17,8 @@ _LIMIT = 4096
 _SHOWN = 80
 # Of /proc/PID/stat: stopped by a signal. (A traced process is stopped too, now and then: its "t" is none.)
 _STOPPED = b"T"
+# So proc_locks(5) calls whoever has a lock that is of an open file (F_OFD_SETLK), and of no process.
+_OF_FILE = -1
 
 
 def record(command: str) -> bytes:
@@ -44,13 +46,14 @@ def describe(path: bytes) -> str:
     return f"pid {printable(found['pid'])}{command}{where} since {printable(found['since'])}"
 
 
-def stopped_holder(paths: Iterable[bytes], *, alone: bool = False) -> int | None:
+def stopped_holder(paths: Iterable[bytes], *, alone: bool = False, at: int | None = None) -> int | None:
     """Return a process that holds a lock on one of some files and is stopped (Ctrl-Z, SIGSTOP).
 
-    With ``alone`` only locks count that are not shared. None where the kernel does not tell, as of
-    processes of another container.
+    With ``alone`` only locks count that are not shared, with ``at`` only those of that byte. None where the
+    kernel does not tell, as of processes of another container.
     """
-    return next((pid for path in paths for pid in holders(path, alone=alone) if _is_stopped(pid)), None)
+    held = (pid for path in paths for pid in holders(path, alone=alone, at=at))
+    return next((pid for pid in held if _is_stopped(pid)), None)
 
 
 def holders(path: bytes, *, alone: bool = False, at: int | None = None) -> Iterator[int]:
@@ -63,14 +66,36 @@ def holders(path: bytes, *, alone: bool = False, at: int | None = None) -> Itera
         return
     place = b"%02x:%02x:%d" % (os.major(found.st_dev), os.minor(found.st_dev), found.st_ino)
     for line in lines:
-        words = line.split()
-        # "1: POSIX ADVISORY WRITE 16725 fe:00:2162700 128 128"; one that waits has an arrow before its kind.
-        if len(words) != 8 or words[5] != place or (alone and words[3] != b"WRITE"):
+        pid = _holder(line.split(), place, alone=alone, at=at)
+        if pid == _OF_FILE:
+            yield from _openers(found, place, alone=alone, at=at)
+            return
+        if pid is not None and pid != os.getpid():
+            yield pid
+
+
+def _holder(words: list[bytes], place: bytes, *, alone: bool, at: int | None) -> int | None:
+    """Return whose a lock is that a line of proc_locks(5) tells of; None unless it is one of those meant."""
+    # "1: POSIX ADVISORY WRITE 16725 fe:00:2162700 128 128"; one that waits has an arrow before its kind.
+    if len(words) != 8 or words[5] != place or (alone and words[3] != b"WRITE"):
+        return None
+    pid, first, last = int(words[4]), int(words[6]), words[7]
+    within = at is None or (first <= at and (last == b"EOF" or at <= int(last)))
+    return pid if within and (pid > 0 or pid == _OF_FILE) else None
+
+
+def _openers(found: os.stat_result, place: bytes, *, alone: bool, at: int | None) -> Iterator[int]:
+    """Yield the other processes that hold a lock which is of an open file: by their descriptors."""
+    from lastgood.procfs import content_of, descriptors_of, pids
+
+    for pid in pids():
+        if pid == os.getpid():
             continue
-        pid, first, last = words[4], int(words[6]), words[7]
-        within = at is None or (first <= at and (last == b"EOF" or at <= int(last)))
-        if within and pid.isdigit() and int(pid) != os.getpid():
-            yield int(pid)
+        for one in descriptors_of(pid, found.st_dev, found.st_ino):
+            lines = [line.split() for line in content_of(pid, f"fdinfo/{one}").splitlines()]
+            locks = [words[1:] for words in lines if words[:1] == [b"lock:"]]
+            if any(_holder(words, place, alone=alone, at=at) is not None for words in locks):
+                yield pid
 
 
 def suspended(what: str, pid: int) -> Busy:

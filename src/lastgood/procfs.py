@@ -112,18 +112,22 @@ def writers_of(device: int, inode: int) -> list[str]:
 
 
 def _writes(pid: int, device: int, inode: int) -> bool:
+    return any(is_open_to_write(pid, one) for one in descriptors_of(pid, device, inode))
+
+
+def descriptors_of(pid: int, device: int, inode: int) -> Iterator[str]:
+    """Yield the descriptors by which a process has a file open, as far as it can be seen."""
     try:
         names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
-        return False
+        return
     for name in names:
         try:
             found = os.stat(f"/proc/{pid}/fd/{name}")
         except OSError:
             continue
-        if (found.st_dev, found.st_ino) == (device, inode) and is_open_to_write(pid, name):
-            return True
-    return False
+        if (found.st_dev, found.st_ino) == (device, inode):
+            yield name
 
 
 def is_open_to_write(pid: int, descriptor: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from lastgood.hooks.repeated import Telling
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from tools.command import COMMAND
+from tools.forks import ended, forked
 
 Told = Callable[..., bool]
 
@@ -148,6 +150,29 @@ def test_a_turn_that_is_told_of_twice_at_once_is_one(agent: Agent) -> None:
         ("turn", "write two"),
     ]
     assert len(agent.lastgood("session", "list", "--json").json["sessions"]) == 1
+
+
+@pytest.mark.parametrize("of_one_byte", [True, False])
+def test_a_hook_that_is_stopped_is_not_waited_for(
+    context: Context, told: Told, monkeypatch: pytest.MonkeyPatch, *, of_one_byte: bool
+) -> None:
+    """S16."""
+    monkeypatch.setattr(repeated, "STOPPED_PATIENCE", 0.0)
+    if not of_one_byte:
+        monkeypatch.setattr(repeated, "_OF_FILE", None)
+    patient = EVENT.replace(seconds=600.0)
+
+    def stop() -> None:
+        with Telling(context, patient, b"{}", caller=1):
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    child = forked(stop)
+    os.waitpid(child, os.WUNTRACED)
+    try:
+        assert not told(patient, caller=2)
+    finally:
+        os.kill(child, signal.SIGCONT)
+    assert ended(child) == 0
 
 
 def test_what_failed_is_left_to_the_next_hook_which_waits_for_it(context: Context, told: Told) -> None:

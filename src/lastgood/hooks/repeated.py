@@ -15,6 +15,7 @@ import time
 from _blake2 import blake2b
 
 from lastgood.cancellation import pause
+from lastgood.locks import STOPPED_PATIENCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Telling:
         self._is_noted = event.moment is not None or event.kind in _ONCE
         self._patience = event.seconds or _PATIENCE
         self._digest = _digest(event, said)
+        self._path = b"/".join((context.store, b"workspaces", context.key.encode())) + _FILE
         self._descriptor = -1
 
     def __enter__(self) -> Self:
@@ -89,15 +91,27 @@ class Telling:
             os.close(self._descriptor)
 
     def _opened(self) -> int:
-        path = b"/".join((self._context.store, b"workspaces", self._context.key.encode())) + _FILE
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        return os.open(path, _FLAGS, 0o600)
+        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+        return os.open(self._path, _FLAGS, 0o600)
 
     def _wait(self) -> None:
-        """Wait for another one that was told the same, but not for ever: it may hang."""
-        ends = time.monotonic() + self._patience
-        while not _locked(self._descriptor, self._digest) and time.monotonic() < ends:
+        """Wait for another one that was told the same, but not for ever: it may hang, or be stopped."""
+        started = looked = time.monotonic()
+        while not _locked(self._descriptor, self._digest):
+            now = time.monotonic()
+            if now - started >= self._patience:
+                return
+            if now - looked >= STOPPED_PATIENCE:
+                looked = now
+                if self._is_stopped():
+                    return
             pause(_STRIDE)
+
+    def _is_stopped(self) -> bool:
+        from lastgood.lock_owner import stopped_holder  # lazily: hardly anybody is stopped
+
+        at = None if _OF_FILE is None else _place(self._digest)
+        return stopped_holder((self._path,), at=at) is not None
 
     def _note(self) -> None:
         line = b"%s %d %d\n" % (self._digest, self._caller, self._context.clock.now())
@@ -133,7 +147,11 @@ def _let_go(descriptor: int, digest: bytes) -> None:
 
 def _byte(kind: int, digest: bytes) -> bytes:
     """Return a `struct flock` (fcntl(2)) of the byte that stands for an event."""
-    return struct.pack("hhqqi4x", kind, os.SEEK_SET, int(digest[:_DIGITS], 16), 1, 0)
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, _place(digest), 1, 0)
+
+
+def _place(digest: bytes) -> int:
+    return int(digest[:_DIGITS], 16)
 
 
 def _callers(content: bytes, digest: bytes, *, now: int) -> Iterator[int]:
