@@ -252,6 +252,52 @@ def test_a_young_file_whose_folder_was_moved_is_a_gap_and_none_if_that_was_delet
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+class Meanwhile:
+    """Does something after the n-th listing of a directory."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, then: dict[int, Callable[[], object]]) -> None:
+        self.count = 0
+        self._then = then
+        self._list = os.listdir
+        monkeypatch.setattr(os, "listdir", self)
+
+    def __call__(self, folder: int) -> list[str]:
+        names = self._list(folder)
+        self.count += 1
+        self._then.get(self.count, int)()
+        return names
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("way", ["moved", "moved twice", "moved out", "deleted"])
+def test_a_folder_that_is_moved_to_where_a_save_has_been_is_saved_there_or_a_gap(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, *, known: bool
+) -> None:
+    """S7, S8: and one that was deleted, as temporary ones are, is no gap, and is not looked for again."""
+    desk.write("a/b/file")
+    desk.write("z/file")
+    if known:
+        desk.save()
+    folder, there = desk.root / "z", desk.root / "a" / "z"
+    leave: dict[str, Callable[[], object]] = {
+        "moved": lambda: folder.rename(there),
+        "moved twice": lambda: folder.rename(there),
+        "moved out": lambda: folder.rename(tmp_path / "z"),
+        "deleted": lambda: shutil.rmtree(folder),
+    }
+    with monkeypatch.context() as moment:
+        # The top, "a" and "a/b" are listed, and by the second look the same.
+        then = {3: leave[way]} | ({6: lambda: there.rename(desk.root / "y")} if way == "moved twice" else {})
+        listed = Meanwhile(moment, then)
+        scan = desk.save()
+
+    moved = way in {"moved", "moved twice"}
+    assert desk.gaps(scan) == ({"a/z": "unstable"} if way == "moved twice" else {})
+    held = {"a", "a/b", "a/b/file"} | ({"a/z", "a/z/file"} if way == "moved" else set())
+    assert desk.names(scan) == held
+    assert (listed.count >= 6) == moved
+
+
 @pytest.mark.parametrize("place", ["file", "folder"])
 def test_what_is_behind_a_stale_handle_is_no_deletion(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, place: str

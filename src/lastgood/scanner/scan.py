@@ -43,6 +43,7 @@ from lastgood.scanner import (
     STATE,
     TOKEN,
     TREE,
+    UNSTABLE,
     cache,
 )
 from lastgood.scanner.cache import CachedTree, Conditions, Details, DetailsLost
@@ -437,6 +438,10 @@ class LinkMet(Exception):
     """A file has a link that is new: what was taken over without a look may have been written through it."""
 
 
+class FolderMoved(Exception):
+    """A folder was moved to where the scan had been already: under neither name it was seen."""
+
+
 class WorkspaceScanner:
     """Scans workspaces; ``cache`` is the folder for what one scan remembers for the next.
 
@@ -480,13 +485,21 @@ class WorkspaceScanner:
                 known = cache.load(self._folder, request.root)
                 if thread_budget is not None:
                     thread_budget.begin(known.records)
+                again = False
                 while True:
                     try:
                         return self._scan(
-                            request, root=root, known=known, writer=writer, thread_budget=thread_budget
+                            request,
+                            root=root,
+                            known=known,
+                            writer=writer,
+                            thread_budget=thread_budget,
+                            again=again,
                         )
                     except LinkMet:  # once at most: then everything is looked at
                         continue
+                    except FolderMoved:  # once at most: another time it is a gap
+                        again = True
                     except (DetailsLost, ImportLost):  # each of them once at most
                         known = CachedTree(None, records={}, details=Details(self._folder, b""))
             finally:
@@ -529,6 +542,7 @@ class WorkspaceScanner:
         known: CachedTree,
         writer: ObjectWriter,
         thread_budget: ThreadBudget | None,
+        again: bool,
     ) -> WorkspaceScan:
         project = Project(request.root, settings=request.settings)
         rules = project.ignore_state(request.settings)
@@ -551,21 +565,20 @@ class WorkspaceScanner:
             ),
             bounds=ScanLimits(self._clock, budget=request.budget, thread_budget=thread_budget),
         )
-        scan_pass.run(root, sleep=self._sleep)
+        scan_pass.run(root, sleep=self._sleep, again=again)
         if not writer.settle_imports():
             raise ImportLost
         records = scan_pass.records
         conditions = conditions.replace(tree=(records[b""][TREE], records[b""][MODES]))
-        examiner = scan_pass.examiner
         found = WorkspaceScan(
-            _result(records, project=project, rules=rules, readable=not examiner.unreadable_rules),
+            _result(records, project=project, rules=rules, readable=not scan_pass.examiner.unreadable_rules),
             folder=self._folder,
             snapshot=CachedTree(conditions, records=records, details=known.details, source=known.source),
             known=known.records,
             rows=scan_pass.rows,
             objects=self._objects,
             rules=rules,
-            texts=examiner.texts,
+            texts=scan_pass.examiner.texts,
             worth_keeping=scan_pass.changed or conditions != known.conditions,
         )
         if self._watch is not None and not found.worth_keeping:
@@ -627,18 +640,21 @@ class ScanPass:
         self.rows: Mapping[bytes, Sequence[Row]] = {}
         self.changed: bool = True
 
-    def run(self, root: int, *, sleep: Callable[[float], None]) -> None:
-        """Do it, from the open root of the workspace."""
+    def run(self, root: int, *, sleep: Callable[[float], None], again: bool) -> None:
+        """Do it, from the open root of the workspace; ``again`` because of what was moved meanwhile."""
         try:
-            self._run(root, sleep=sleep)
+            self._run(root, sleep=sleep, again=again)
         finally:
             self.examiner.close()
 
-    def _run(self, root: int, *, sleep: Callable[[float], None]) -> None:
+    def _run(self, root: int, *, sleep: Callable[[float], None], again: bool) -> None:
         watch = self._walk.watch
         if watch is not None:
             watch.begin(root, device=proving_device(root))
+        began = self._bounds.clock.now()
         self._walk.run(root, token=self._token)
+        if self._walk.vanished:
+            self._look_for_moved(root, began=began, again=again)
         if watch is not None and watch.refutes():
             raise LinkMet
         if self.examiner.unsettled:
@@ -656,6 +672,16 @@ class ScanPass:
             watch.end(self.records)
         self.rows = builder.rows
         self.changed = builder.changed or self._walk.renewed * _A_PART > len(self.records)
+
+    def _look_for_moved(self, root: int, *, began: int, again: bool) -> None:
+        """Begin anew if a folder was moved to where the walk had been; the second time it is a gap."""
+        from lastgood.scanner.moved import moved_folders  # lazily: hardly ever anything vanishes
+
+        walk = self._walk
+        for path in moved_folders(root, walk.vanished, visited=walk.order, began=began):
+            if not again:
+                raise FolderMoved
+            walk.barred[path] = UNSTABLE
 
 
 def _proving(root: int, known: CachedTree) -> int | None:

@@ -93,13 +93,15 @@ class Trust:
 class Frame:
     """A directory whose subdirectories are being visited, the next one last in ``below``.
 
-    ``left`` are those that the other process reads. The descriptor is -1 while it is closed.
+    ``left`` are those that the other process reads. The descriptor is -1 while it is closed. ``inodes`` are
+    those of subdirectories, by name, as far as they were asked for.
     """
 
-    __slots__ = ("below", "buried", "descriptor", "left", "path", "token")
+    __slots__ = ("below", "buried", "descriptor", "inodes", "left", "path", "token")
 
     def __init__(self, descriptor: int, *, path: bytes, token: bytes, below: list[bytes]) -> None:
         self.buried: Collection[bytes] = ()
+        self.inodes: Mapping[bytes, int] = {}
         self.left: list[bytes] = []
         self.descriptor: int = descriptor
         self.path: bytes = path
@@ -111,7 +113,8 @@ class Walk:
     """One walk. ``kept`` are the records taken over, ``nodes`` what was examined, both by path.
 
     ``order`` lists every directory visited, parents first; ``barred`` tells why a directory could
-    not be entered; ``renewed`` counts the records taken over that prove more than before.
+    not be entered; ``vanished`` are those that were gone then, with the inode that they had, if it is known;
+    ``renewed`` counts the records taken over that prove more than before.
     """
 
     def __init__(
@@ -141,6 +144,7 @@ class Walk:
         self.nodes: dict[bytes, Node] = {}
         self.order: list[bytes] = []
         self.barred: dict[bytes, int] = {}
+        self.vanished: dict[bytes, int | None] = {}
         self.renewed: int = 0
 
     def run(self, root: int, *, token: bytes) -> None:
@@ -209,7 +213,10 @@ class Walk:
                 _reopen(root, stack)
             descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=frame.descriptor)
         except OSError as error:
-            self.barred[path] = state_of(error) or VANISHED
+            state = state_of(error)
+            if state is None:  # or one above it, where that had to be opened anew
+                self.vanished[path] = frame.inodes.get(name) if frame.descriptor >= 0 else None
+            self.barred[path] = state or VANISHED
             return
         stack.append(self._visit(descriptor, path, above))
         if len(stack) > _OPEN_DIRECTORIES:
@@ -261,6 +268,7 @@ class Walk:
         self.nodes[path] = node
         frame = Frame(descriptor, path=path, token=node.token, below=node.below[::-1])
         frame.buried = node.buried
+        frame.inodes = _inodes(descriptor, node.below)
         return frame
 
     def _still_holds(self, record: Record, path: bytes, above: bytes) -> bool:
@@ -304,6 +312,17 @@ class Walk:
             same_index=trust.index,
             held_by_old=was_previous,
         )
+
+
+def _inodes(descriptor: int, names: Sequence[bytes]) -> dict[bytes, int]:
+    """Return the inodes of some entries of an open directory, but of those that are gone."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_ino
+        except OSError:
+            continue
+    return found
 
 
 def _reopen(root: int, stack: Sequence[Frame]) -> None:

@@ -1,0 +1,55 @@
+"""Whether a folder that was gone when a scan came to it was deleted, or lies where the scan has been."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.paths import join
+from lastgood.scanner.read import descend
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+# A file system counts time in steps of its own, or by the clock of another machine (nanoseconds).
+_SLACK = 2_000_000_000
+
+
+def moved_folders(
+    root: int, vanished: Mapping[bytes, int | None], *, visited: Collection[bytes], began: int
+) -> Sequence[bytes]:
+    """Return those that vanished and lie by now in a directory that was visited before they came there.
+
+    ``vanished`` has the inode of each, None where nobody knows it: any that came is taken for that one.
+    """
+    came = dict(_came(root, visited=frozenset(visited), since=began - _SLACK))
+    is_new = any(came.values())
+    return [path for path, inode in vanished.items() if (is_new if inode is None else inode in came)]
+
+
+def _came(root: int, *, visited: frozenset[bytes], since: int) -> Iterator[tuple[int, bool]]:
+    """Yield the inodes of directories that were not visited, and whether they changed lately, as by a move.
+
+    They lie in visited ones that changed since a moment; those that are ignored are among them.
+    """
+    for path in visited:
+        try:
+            seen = os.stat(path or b".", dir_fd=root, follow_symlinks=False)
+            if seen.st_mtime_ns < since:
+                continue
+            directory = descend(root, path)
+        except OSError:
+            continue
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if (
+                        entry.is_dir(follow_symlinks=False)
+                        and join(path, os.fsencode(entry.name)) not in visited
+                    ):
+                        found = entry.stat(follow_symlinks=False)
+                        yield found.st_ino, found.st_ctime_ns >= since
+        except OSError:
+            continue
+        finally:
+            os.close(directory)
