@@ -440,8 +440,9 @@ def test_what_a_look_did_not_see_that_was_broken_off_is_nobodys(
     assert (project / "mine").exists()
 
 
+@pytest.mark.parametrize("by", ["a person", "the caller's policy"])
 def test_what_a_look_did_not_see_stays_nobodys_when_that_is_deleted(
-    workspace: Workspace, project: Path, host: Host
+    workspace: Workspace, project: Path, host: Host, by: str
 ) -> None:
     """The look at which a turn began, and the one with which another ended."""
     inside = workspace.within(workspace.sessions()[0].id)
@@ -455,7 +456,8 @@ def test_what_a_look_did_not_see_stays_nobodys_when_that_is_deleted(
     last = inside.save("go on", kind="turn", actor=AGENT, budget=1e-9).checkpoint
     inside.step_end(inside.steps()[-1])
     host.asked("once more")
-    workspace.delete(first.id, last.id)
+    delete = workspace.delete if by == "a person" else workspace.delete_unkept
+    delete(first.id, last.id)
 
     assert whys(workspace, "mine") == ["partial"]
     assert whys(workspace, "agents") == ["during-turn"]

@@ -183,6 +183,7 @@ def delete_unkept(context: Context, checkpoints: Sequence[Checkpoint]) -> tuple[
     with SaveTransaction(context) as saving:
         spared = {*needed(context, context.key), stands(context, context.key)}
         going = [one for one in checkpoints if permanent(one) is None and one.id not in spared]
+        note_unseen(context, [one for one in going if one.partial])
         return tuple(saving.catalogue.delete_unchanged(going, at=context.clock.now()))
 
 
