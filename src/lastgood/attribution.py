@@ -139,8 +139,11 @@ class Authors:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._turns: Sequence[tuple[Effect, int | None]] | None = None
-        self._sessions: Sequence[tuple[Session, int | None]] | None = None
+        # What is known of turns and of sessions reaches back to a moment, in nanoseconds.
+        self._turns: tuple[int, Sequence[tuple[Effect, int | None]]] | None = None
+        self._sessions: tuple[int, Sequence[tuple[Session, int | None]]] | None = None
+        self._turns_of: dict[str, list[Effect]] = {}
+        self._tell: dict[str, bool] = {}
         self._operations: dict[str, Operation] = {}
         self._knows_all = False
         self._partial: Sequence[int] | None = None
@@ -202,7 +205,7 @@ class Authors:
             turn.session == session
             and turn.after < after.sequence
             and (ended is None or ended > before.created_at)
-            for turn, ended in self._every_turn()
+            for turn, ended in self._turns_since(before.created_at)
         )
 
     def _whose(
@@ -293,7 +296,7 @@ class Authors:
             and one.session == after.session
             and one.after < after.sequence
             and (ended is None or ended > before.created_at)
-            for one, ended in self._every_turn()
+            for one, ended in self._turns_since(before.created_at)
         )
 
     def _tells_calls(self, turn: Effect) -> bool:
@@ -403,7 +406,7 @@ class Authors:
             since = max(since, turn.started_at)
         if after is None or after.actor.type != "person" or after.manifest.previous != before.id:
             return since
-        for one, ended in self._every_turn():
+        for one, ended in self._turns_since(before.created_at):
             looked = one.task is None and one.state == "done" and one.stood == before.id
             if looked and ended is not None and ended <= after.manifest.created_at:
                 since = max(since, ended)
@@ -414,21 +417,34 @@ class Authors:
 
         The last one before where none was under way; None of a checkpoint of nobody's session.
         """
-        before = [
-            (turn, ended)
-            for turn, ended in self._every_turn()
-            if turn.task is None and turn.after < checkpoint.sequence
-        ]
         if checkpoint.session is not None:
-            own = [turn for turn, _ in before if turn.session == checkpoint.session]
-            return own[-1] if own else None
+            return self._last_turn(checkpoint.session, before=checkpoint.sequence)
         if checkpoint.kind in PROGRAMS or checkpoint.actor.type not in WORKERS:
             return None
         made = checkpoint.manifest.created_at
-        lasting = [turn for turn, ended in before if ended is None or ended > made]
+        lasting = [
+            turn
+            for turn, ended in self._turns_since(made)
+            if turn.task is None and turn.after < checkpoint.sequence and (ended is None or ended > made)
+        ]
         # Whether the agent was still at work in one that was cut short nobody knows.
         lasting = [turn for turn in lasting if self._is_sound(turn)]
         return lasting[0] if len(lasting) == 1 else None
+
+    def _last_turn(self, session: str, *, before: int) -> Effect | None:
+        """Return the last turn of a session that began before a checkpoint, by its sequence."""
+        known, looked = self._turns_of.setdefault(session, []), 0
+        while True:
+            for turn in known[looked:]:
+                if turn.after < before:
+                    return turn
+            looked = len(known)
+            if looked % _PAGE and looked:  # the last page was not full
+                return None
+            found = self._context.work.turns(self._context.key, session, limit=_PAGE, skip=looked)
+            if not found:
+                return None
+            known += found
 
     def _is_sound(self, turn: Effect) -> bool:
         """Tell whether a turn was seen to end well, or goes on in a session that lives."""
@@ -439,7 +455,7 @@ class Authors:
 
     def _lasted(self, turn: Effect, checkpoint: Checkpoint) -> bool:
         """Tell whether a turn was under way when a checkpoint was made."""
-        ended = next((ended for one, ended in self._every_turn() if one.id == turn.id), None)
+        ended = self._ended(turn)
         return ended is None or ended >= checkpoint.manifest.created_at
 
     def _is_beside_others(
@@ -448,7 +464,7 @@ class Authors:
         """Tell whether somebody else's turn, or task, went on while changes came about."""
         working = after.actor.type != "person"
         earlier = None
-        for one, ended in self._every_turn():
+        for one, ended in self._turns_since(since):
             # A task may be a host, which knows what came between the turns of its agent.
             knows = working or (one.task is not None and after.kind != "manual")
             own = one.session == (after.session if turn is None else turn.session) and knows
@@ -472,12 +488,11 @@ class Authors:
         Beside one that holds the workspace for itself, and tells of no tasks, nobody tells that.
         """
         made = after.manifest.created_at
-        telling = {turn.session for turn, _ in self._every_turn()}
         attended = False
-        for one, over in self._every_session():
+        for one, over in self._sessions_since(since, own=after.session):
             lasted = over is None or over >= made or (one.id == after.session and not one.exclusive)
             lasts = one.started_at < made and (over is None or over > since)
-            if one.exclusive and lasts and one.id not in telling:
+            if one.exclusive and lasts and not self._tells_tasks(one.id):
                 return False
             attended = attended or (not one.exclusive and one.started_at <= since and lasted)
         return attended
@@ -501,25 +516,48 @@ class Authors:
             oldest = more[-1].at if more else moment
         return [one for one in known.values() if one.at > moment]
 
-    def _every_session(self) -> Sequence[tuple[Session, int | None]]:
-        """Return the sessions with when each was over, None of one that lives."""
-        if self._sessions is None:
-            found = self._context.work.sessions(self._context.key)
-            self._sessions = [(one, self._over(one)) for one in found]
-        return self._sessions
+    def _sessions_since(self, moment: int, *, own: str | None) -> Sequence[tuple[Session, int | None]]:
+        """Return the sessions that were not over at a moment, with when each was, None of one that lives.
+
+        ``own`` is among them whenever it was over.
+        """
+        if self._sessions is None or moment < self._sessions[0]:
+            reach = self._reach(moment)
+            found = self._context.work.sessions(self._context.key, unended_at=reach)
+            self._sessions = reach, [(one, self._over(one)) for one in found]
+        known = self._sessions[1]
+        if own is None or any(one.id == own for one, _ in known):
+            return known
+        one = self._context.work.session(own)
+        return known if one is None else (*known, (one, self._over(one)))
+
+    def _reach(self, moment: int) -> int:
+        """Return how far back to read for a moment: twice as far, since who goes back asks for more soon."""
+        return moment - max(0, self._context.clock.now() - moment)
+
+    def _tells_tasks(self, session: str) -> bool:
+        """Tell whether turns, or tasks, of a session were told."""
+        if session not in self._tell:
+            steps = self._context.work.effects(self._context.key, session=session)
+            self._tell[session] = any(one.task in {None, one.name} for one in steps)
+        return self._tell[session]
 
     def _over(self, session: Session) -> int | None:
         if session.ended_at is not None:
             return session.ended_at
         return None if state_of(self._context, session) == "active" else session.heartbeat_at
 
-    def _every_turn(self) -> Sequence[tuple[Effect, int | None]]:
-        """Return the turns and the tasks with when each ended, None of one that is under way."""
-        if self._turns is None:
-            work = self._context.work
-            found = work.effects(self._context.key)
-            self._turns = [(one, self._ended(one)) for one in found if one.task in {None, one.name}]
-        return self._turns
+    def _turns_since(self, moment: int) -> Sequence[tuple[Effect, int | None]]:
+        """Return the turns and tasks that had not ended at a moment, with when each did; None: not yet.
+
+        In the order of their start; some that ended before it may be among them.
+        """
+        if self._turns is None or moment < self._turns[0]:
+            reach = self._reach(moment)
+            found = self._context.work.effects(self._context.key, unended_at=reach)
+            told = [(one, self._ended(one)) for one in found if one.task in {None, one.name}]
+            self._turns = reach, told
+        return self._turns[1]
 
     def _ended(self, turn: Effect) -> int | None:
         if turn.ended_at is not None or turn.session is None:

@@ -163,6 +163,9 @@ RUNS = (
 STEP_NAME = """substr(payload, instr(payload, '"name":'), 200)"""
 # What is true of a step that says so of itself, and of one whose name does.
 IRREVERSIBLE = """instr(payload, '"irreversible":true')"""
+# What is true of a step, or a session, that nobody saw end by a moment.
+UNENDED = """(instr(payload, '"ended_at":null')
+    OR CAST(substr(payload, instr(payload, '"ended_at":') + 11, 20) AS INTEGER) > :moment)"""
 # By these what is under way, what was saved and tried of a task, what is damaged and what nobody can take
 # back is found, and what there is is counted, however much that is; by the version that they came with.
 INDEXES = {

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from lastgood.catalogue import rows
-from lastgood.catalogue.database import IRREVERSIBLE, STEP_NAME, broken_seal, reseal, seal_of, within
+from lastgood.catalogue.database import (
+    IRREVERSIBLE,
+    STEP_NAME,
+    UNENDED,
+    broken_seal,
+    reseal,
+    seal_of,
+    within,
+)
 from lastgood.errors import Conflict, Damaged, NotFound
 from lastgood.model.canonical import dumps
 from lastgood.model.session import (
@@ -58,6 +66,8 @@ _PUT = (
     "INSERT INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
     " ON CONFLICT (id) DO UPDATE SET payload = excluded.payload"
 )
+# What is true of a step that is of no task.
+_OF_NO_TASK = """instr(payload, '"task":null')"""
 _RIVALS = "SELECT id FROM session WHERE workspace_key = ? AND exclusive = 1 AND state = 'active'"
 
 
@@ -72,19 +82,25 @@ class WorkReader:
         self._database = database
 
     def sessions(
-        self, workspace_key: str | None = None, *, state: SessionState | None = None
+        self,
+        workspace_key: str | None = None,
+        *,
+        state: SessionState | None = None,
+        unended_at: int | None = None,
     ) -> Sequence[Session]:
         """Return sessions as they were recorded, newest first: of one workspace, or of all.
 
-        Only those recorded in one state, if given: of what ended there may be thousands.
+        Only those recorded in one state, or not seen to end by a moment, if given: of what ended there may
+        be thousands.
         """
         wanted = ("workspace_key", workspace_key), ("state", state)
         narrowed = "".join(f"{column} = :{column} AND " for column, value in wanted if value is not None)
+        narrowed += "" if unended_at is None else f"{UNENDED} AND "
         # What is cheap to compare stands first: a seal is computed for what is left.
         found = self._all(
             f"SELECT payload, heartbeat_at FROM session WHERE {narrowed}"  # noqa: S608 - names of columns
             f" NOT {broken_seal('session')} ORDER BY number DESC",
-            dict(wanted),
+            {**dict(wanted), "moment": unended_at},
         )
         return [_session(row) for row in found]
 
@@ -114,11 +130,12 @@ class WorkReader:
         state: EffectState | None = None,
         name: str | None = None,
         reversible: bool = True,
+        unended_at: int | None = None,
     ) -> Sequence[Effect]:
         """Return the steps of a workspace in the order of their start.
 
-        Of one session only, in one state only, or of one name only, if given; not the ``reversible`` ones
-        if these are not asked for.
+        Of one session only, in one state only, of one name only, or those alone that nobody saw end by a
+        moment, if given; not the ``reversible`` ones if these are not asked for.
         """
         # The canonical text of a name stands in the payload, and its beginning in an index.
         said = None if name is None else f'"name":{dumps(name).decode("ascii")},'[:_NAME_LENGTH]
@@ -130,14 +147,31 @@ class WorkReader:
             *(["state = 'running'" if state == "running" else "state = :state"] if state is not None else []),
             *([f"{STEP_NAME} >= :said AND {STEP_NAME} < :beyond"] if said is not None else []),
             *([] if reversible else [IRREVERSIBLE]),
+            *([] if unended_at is None else [UNENDED]),
         ]
         found = self._all(
             f"SELECT payload FROM step WHERE {' AND '.join(wanted)} AND NOT {broken_seal('step')}"  # noqa: S608 - names of columns
             " ORDER BY number",
-            {"key": workspace_key, "session": session, "state": state, "said": said, "beyond": beyond},
+            {
+                "key": workspace_key,
+                "session": session,
+                "state": state,
+                "said": said,
+                "beyond": beyond,
+                "moment": unended_at,
+            },
         )
         effects = [EFFECT.decode(str(row[0])) for row in found]
         return [one for one in effects if name in {None, one.name} and (reversible or one.irreversible)]
+
+    def turns(self, workspace_key: str, session: str, *, limit: int, skip: int = 0) -> Sequence[Effect]:
+        """Return steps of a session that are of no task, newest first, so many after others."""
+        found = self._all(
+            f"SELECT payload FROM step WHERE workspace_key = :key AND session = :session AND {_OF_NO_TASK}"  # noqa: S608 - names of columns
+            f" AND NOT {broken_seal('step')} ORDER BY number DESC LIMIT :limit OFFSET :skip",
+            {"key": workspace_key, "session": session, "limit": limit, "skip": skip},
+        )
+        return [EFFECT.decode(str(row[0])) for row in found]
 
     def run(self, session: str) -> PlannedRun | None:
         """Return the plan that a session carries out; None if it has none."""
