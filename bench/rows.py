@@ -411,6 +411,56 @@ def resident(bench: Bench) -> list[Row]:
     return [*rows, compared(work, taken, limit=1.2)]
 
 
+HOOKS = {
+    "a harmless call": ("PreToolUse", "true", False),
+    "a prompt": ("UserPromptSubmit", "", False),
+    "a risky call, one file changed": ("PreToolUse", "rm -rf build", True),
+    "a turn's end, one file changed": ("Stop", "", True),
+}
+"""What a host's hook is told at, the command of the call, and whether a file was changed before."""
+
+
+def hooks(bench: Bench) -> list[Row]:
+    """Measure what an agent's host waits for a hook, where a process watches, and where none does."""
+    return [
+        row
+        for files in (bench.sizes.small, bench.sizes.many)
+        for side in (Resident(), OneShot())
+        for row in _hooks(bench, side, files=files)
+    ]
+
+
+def _hooks(bench: Bench, side: OneShot, *, files: int) -> list[Row]:
+    root = bench.tree(files, mean=bench.sizes.many_mean)
+    side.open(root, bench.store(side))
+    side.save()
+    told = special.Turns(os.path.join(bench.place, "host"), root)
+    side.told(told.at("SessionStart"))
+    taken: Taken = {name: [] for name in HOOKS}
+    alone: Taken = {name: [] for name in HOOKS}
+    for turn in range(1 + 3 * bench.sizes.rounds):
+        for name, (event, command, edits) in HOOKS.items():
+            if edits:
+                trees.edit(root, files=files, count=1, turn=300_000 + turn)
+            payload = told.at(event, command=command)
+            alone[name].append(side.bare())
+            taken[name].append(side.told(payload))
+    side.close()
+    watched = "" if isinstance(side, Resident) else ", no process watching"
+    rows = []
+    for name, seconds in taken.items():
+        # The first turn begins a session, which is no turn like another.
+        ratios = [mine / bare for mine, bare in zip(seconds[1:], alone[name][1:], strict=True)]
+        ratio, figure = statistics.median(ratios), statistics.median(seconds[1:]) * 1000
+        target, met = "≤ 1.5 x `python -c pass`", ratio <= 1.5
+        if watched:
+            target, met = "≤ 10 s", figure <= 10_000
+        work = f"hook of Claude Code at {name}, {files:,} files{watched}"
+        figures = {"lastgood": figure}
+        rows.append(Row(work, "ms", figures, target, ratio=ratio, met=met, spread=halfway(ratios)))
+    return rows
+
+
 def restoring(bench: Bench) -> list[Row]:
     """Measure bringing ten changed files back; ours takes a guard first."""
     sizes = bench.sizes
@@ -585,6 +635,7 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "one-file": one_file,
     "one-shot": one_shot,
     "resident": resident,
+    "hooks": hooks,
     "restore": restoring,
     "list": listing,
     "store-size": store_size,

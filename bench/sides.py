@@ -334,14 +334,25 @@ class OneShot:
         """Return the seconds of the same Python that does nothing."""
         return self._spawn("-c", "pass")
 
-    def _spawn(self, *words: str) -> float:
+    def told(self, payload: str) -> float:
+        """Have a hook told what a file says, as Claude Code does, and return its seconds."""
+        environment = {"CLAUDE_PID": str(os.getpid()), "LASTGOOD_WATCH_ON_DEMAND": "never"}
+        words = (os.path.join(ROOT, "lastgood"), "hook", "claude-code")
+        return self._spawn(*words, given=payload, environment=environment)
+
+    def _spawn(
+        self, *words: str, given: str = os.devnull, environment: dict[str, str] | None = None
+    ) -> float:
         command = [self._python, *words]
         before = time.perf_counter()
         spawned = os.posix_spawn(
             self._python,
             command,
-            self._environment,
-            file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)],
+            self._environment | (environment or {}),
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, given, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+            ],
         )
         _, status, used = os.wait4(spawned, 0)
         code = os.waitstatus_to_exitcode(status)

@@ -40,8 +40,39 @@ def bare_python() -> float:
     return time.perf_counter() - before
 
 
+class Turns:
+    """Turns of Claude Code as its hooks see them: what is said at each moment, and the transcript."""
+
+    def __init__(self, place: str, root: str) -> None:
+        os.makedirs(place, exist_ok=True)
+        self._file = os.path.join(place, "payload.json")
+        self._common = {
+            "session_id": "bench",
+            "transcript_path": os.path.join(place, "transcript.jsonl"),
+            "cwd": root,
+        }
+        self._number = 0
+
+    def at(self, event: str, *, command: str = "true") -> str:
+        """Return the file that has what is said at an event; the transcript has grown by a line then."""
+        with open(self._common["transcript_path"], "ab") as transcript:
+            transcript.write(_line(self._number, 300))
+        self._number += 1
+        said = {
+            "hook_event_name": event,
+            "prompt": f"turn {self._number}",
+            "prompt_id": f"prompt {self._number}",
+            "tool_name": "Bash",
+            "tool_input": {"command": command},
+            "tool_use_id": f"call {self._number}",
+        }
+        with open(self._file, "w", encoding="utf-8") as file:
+            json.dump(self._common | said, file)
+        return self._file
+
+
 def multiply(store: str, *, count: int) -> None:
-    """Fill the catalogue with rows that repeat the one checkpoint of a store under new ids."""
+    """Fill the catalogue with rows that repeat the last checkpoint of a store under new ids."""
     from lastgood.catalogue import Query
     from lastgood.catalogue.checkpoints import SqliteCatalogue
     from lastgood.host import SystemClock
@@ -49,12 +80,12 @@ def multiply(store: str, *, count: int) -> None:
 
     clock = SystemClock()
     catalogue = SqliteCatalogue.open(os.path.join(store, "catalogue.sqlite3"), clock=clock, durability="fast")
-    (model,) = catalogue.find(Query())
+    model = catalogue.find(Query(limit=1))[0]
     for number in range(1, count):
         manifest = model.manifest.replace(
             id=checkpoint_id(clock.random()),
             message=f"save {number}",
-            sequence=number + 1,
+            sequence=model.sequence + number,
             created_at=model.manifest.created_at + number,
         )
         catalogue.add(manifest, commit=model.commit, name=None, pinned=False)
