@@ -307,12 +307,12 @@ def test_a_path_that_nothing_holds_is_refused(kept: Command) -> None:
     (kept.project / "build").mkdir()
     (kept.project / "build" / "out").write_text("out\n", encoding="utf-8")
     with shown(kept, "restore", "unsaved.txt") as terminal:
-        assert terminal.end() == 10
+        assert terminal.end() == 13
         assert any("no checkpoint holds the path 'unsaved.txt'" in line for line in terminal.shown)
     (kept.project / "unsaved.txt").unlink()
     kept("save", "with a rule")
     with shown(kept, "restore", "build/out") as terminal:
-        assert terminal.end() == 10
+        assert terminal.end() == 13
         assert any("git ignores it, and no checkpoint holds" in line for line in terminal.shown)
 
 
@@ -527,6 +527,21 @@ def test_an_undo_that_deletes_much_asks_on_a_terminal(lastgood: Command) -> None
     assert (lastgood.project / "0").exists()
     lastgood.terminal("undo", "--yes")
     assert not (lastgood.project / "0").exists()
+
+
+def test_an_undo_takes_no_other_restore_than_it_asked_about(lastgood: Command) -> None:
+    """T1, T8: another terminal restores while somebody thinks."""
+    (lastgood.project / "a").write_text("one\n")
+    lastgood("save", "first")
+    (lastgood.project / "a").write_text("two\n")
+    lastgood("restore", "@", "--yes")
+    with shown(lastgood, "undo", "--force") as terminal:
+        terminal.until("Go ahead?")
+        (lastgood.project / "a").write_text("three\n")
+        lastgood("restore", "@", "--yes")
+        terminal.type("y\n")
+        assert terminal.end() == 13
+    assert (lastgood.project / "a").read_text() == "one\n"
 
 
 def test_a_dry_run_says_how_old_the_checkpoint_is(lastgood: Command) -> None:

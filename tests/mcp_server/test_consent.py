@@ -310,6 +310,48 @@ def test_a_yes_to_what_is_no_longer_so_is_none(project: Path, store: Path, era: 
         assert notes(served) == "edited meanwhile\n"
 
 
+@pytest.mark.parametrize("tool", ["undo", "redo"])
+def test_a_yes_to_an_undo_by_force_is_none_to_what_changed_since(
+    project: Path, store: Path, era: str, tool: str
+) -> None:
+    """T1, T8: with force nothing refuses what changed while the person thinks, but that it was not shown."""
+
+    class Slow(Served):
+        def thinks(self) -> None:
+            if len(self.asked) == 1:
+                (self.project / "new.txt").write_text("made meanwhile\n")
+
+    saved_once(project, store, era=era)
+    served = Slow(project, store, era=era)
+    served.done("restore", ref="first", confirm=True)
+    if tool == "redo":
+        served.done("undo", confirm=True)
+    (project / "notes.txt").write_text("mine\n")
+    answered = served.call(tool, force=True, answer=YES)
+
+    if answered.is_error:
+        assert json.loads(answered.content[0].text)["error"]["code"] == "conflict"  # type: ignore[union-attr]
+        assert notes(served) == "mine\n"
+        assert (project / "new.txt").read_text() == "made meanwhile\n"
+    assert answered.is_error == (era == "legacy")
+    assert len(set(served.asked)) == len(served.asked) == (1 if answered.is_error else 2)
+
+
+def test_the_operation_is_no_consent_to_what_is_done_by_force(modern: Served) -> None:
+    """T1, T8: its plan is; the plan of a restore is none of an undo."""
+    of = modern.done("restore", ref="first", confirm=True)["operation"]
+    (modern.project / "notes.txt").write_text("mine\n")
+    of_restore = modern.done("plan_restore", ref="first")["plan"]
+
+    refused = modern.refused("undo", force=True, of=of)
+    assert refused["details"]["plan"] in refused["hint"]
+    assert modern.refused("undo", force=True, plan=of_restore)["code"] == "conflict"
+    assert notes(modern) == "mine\n"
+
+    modern.done("undo", force=True, plan=refused["details"]["plan"])
+    assert notes(modern) == "ruined\n"
+
+
 def test_an_undo_takes_no_other_operation_than_was_agreed_to(
     project: Path, store: Path, era: str, workspace: lastgood.Workspace
 ) -> None:

@@ -162,16 +162,32 @@ def test_a_client_that_does_not_tell_after_all_gets_the_folder_of_the_server(
     assert served.done("list")["checkpoints"]
 
 
-def test_a_client_that_does_not_answer_is_asked_once(project: Path, store: Path) -> None:
+def test_a_client_that_does_not_answer_is_not_asked_at_each_call(project: Path, store: Path) -> None:
     served = saved_once(project, store, era="legacy")
     served.open, served.is_mute = [], True
     served.server.folders.patience = 0.01
 
     async def talk(client: Client) -> Any:
-        return [await client.call_tool("status", {}) for _ in range(2)]
+        return [await client.call_tool("status", {}) for _ in range(4)]
 
     assert not any(one.is_error for one in served.talk(talk))
-    assert served.asked_for_roots == 1
+    assert served.asked_for_roots == 2
+
+
+def test_a_client_that_answers_late_once_is_asked_again(project: Path, store: Path, other: Path) -> None:
+    """That call alone does without."""
+    served = saved_once(project, store, era="legacy")
+    served.open, served.is_mute = [other], True
+    served.server.folders.patience = 0.01
+
+    async def talk(client: Client) -> Any:
+        await client.call_tool("status", {})
+        served.is_mute, served.server.folders.patience = False, 60.0
+        return await client.call_tool("restore", {"ref": "first", "confirm": True})
+
+    assert not served.talk(talk).is_error
+    assert notes(other) == "good\n"
+    assert notes(project) == "ruined\n"
 
 
 def test_a_client_that_tells_no_more_means_what_it_told_last(project: Path, store: Path, other: Path) -> None:

@@ -29,6 +29,7 @@ from lastgood import documents
 from lastgood.aio.bridge import MOST_AT_ONCE
 from lastgood.cli.table import spellings
 from lastgood.errors import Unsupported
+from lastgood.mcp_server.answers import LISTED
 from lastgood.mcp_server.schemas import of_report
 from lastgood.mcp_server.server import INSTRUCTIONS
 from lastgood.mcp_server.signatures import clause, description
@@ -292,6 +293,20 @@ def test_an_answer_that_would_be_very_long_says_how_to_ask_for_less(modern: Serv
 
     assert modern.refused("diff")["code"] == "invalid"
     assert modern.done("diff", patch=False)["files"]
+
+
+def test_of_very_many_paths_some_are_told_and_how_many_more(modern: Served) -> None:
+    """T1: with all of them an agent's host would cut the answer, or keep it from the agent."""
+    for number in range(LISTED):
+        (modern.project / f"made-{number}.txt").write_text("new\n")
+
+    looked = modern.done("plan_restore", ref="first")
+    done = modern.done("restore", plan=looked["plan"])
+
+    for one in looked, done:
+        assert len(one["files"]) == LISTED
+        assert one["more"] == {"files": 2}
+        assert sum(one["counts"].values()) == LISTED + 2
 
 
 # --- Resources ---

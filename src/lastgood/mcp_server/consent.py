@@ -68,13 +68,14 @@ class Planned(Value):
 class Going(Value):
     """What an undo or redo would take, and what it would do to files.
 
-    None as the operation: nothing is left to take. None as the plan: checkpoints alone come back. ``at`` and
-    ``folder`` are as in `Planned`.
+    None as the operation: nothing is left to take. None as the plan: checkpoints alone come back. ``bends``:
+    it goes on whatever changed since, by force or by a merge. ``at`` and ``folder`` are as in `Planned`.
     """
 
     operation: Operation | None = None
     plan: RestorePlan | None = None
     many: bool = False
+    bends: bool = False
     undoing: bool = True
     at: str = ""
     folder: str | None = None
@@ -87,13 +88,13 @@ def going(workspace: Workspace, *, undoing: bool, force: bool, merge: bool) -> G
     if operation is None or (undoing and operation.type != "restore"):
         return Going(operation=operation, undoing=undoing, at=at)
     look = workspace.plan_undo if undoing else workspace.plan_redo
-    plan = look(force=force, merge=merge).planned
+    plan = look(force=force, merge=merge, of=operation.id).planned
     source = operation.guard if undoing else operation.target
     try:
         many = takes_many_away(plan, workspace.get(source or ""))
     except LastgoodError:  # freed since: how many files would stay is not known
         many = too_many_deletions(plan.steps, 0)
-    return Going(operation=operation, plan=plan, many=many, undoing=undoing, at=at)
+    return Going(operation=operation, plan=plan, many=many, bends=force or merge, undoing=undoing, at=at)
 
 
 def agreed(answer: Any) -> None:  # noqa: ANN401 - what a resolver came to, of whichever form
@@ -127,7 +128,7 @@ def for_plan(
 
 
 def _unasked(plan: RestorePlan, *, many: bool, name: str, id: str) -> Unsafe:
-    """Return the refusal of what nobody can be asked about; to name its id is the way."""
+    """Return the refusal of what nobody can be asked about; to name an id is the way."""
     why = (
         f"it would delete {plan.deletions:,} files, a large part of the workspace"
         if many
@@ -137,7 +138,12 @@ def _unasked(plan: RestorePlan, *, many: bool, name: str, id: str) -> Unsafe:
     return Unsafe(
         f"nothing was changed: {why}, and nobody can be asked here",
         hint=f"to carry it out, call it again with {ways}",
-        details={name: id, "deletions": plan.deletions, "counts": counts_of(planned_outcomes(plan))},
+        details={
+            name: id,
+            "plan": plan.id,
+            "deletions": plan.deletions,
+            "counts": counts_of(planned_outcomes(plan)),
+        },
     )
 
 
@@ -188,10 +194,14 @@ def can_ask(context: Context[Any, Any]) -> bool:
 
 
 def for_operation(
-    going: Going, context: Context[Any, Any], *, of: str | None, confirm: bool
+    going: Going, context: Context[Any, Any], *, of: str | None, plan: str | None, confirm: bool
 ) -> Elicit[Confirm] | bool:
-    """Return what to ask before an operation is taken back, or done again; True if that was agreed to."""
-    operation, plan = going.operation, going.plan
+    """Return what to ask before an operation is taken back, or done again; True if that was agreed to.
+
+    Whoever names the operation has agreed to it as it was: what changed since refuses it. Where it goes on
+    all the same, what becomes of that is in the plan alone.
+    """
+    operation, found = going.operation, going.plan
     if operation is None:
         return True
     if of is not None and of != operation.id:
@@ -200,11 +210,17 @@ def for_operation(
             hint="look again: what is called without an operation says which it would be",
             details={"of": of, "now": operation.id},
         )
-    if plan is None or of is not None or (confirm and not going.many):
+    if found is None:
+        return True
+    if plan is not None:
+        refuse_other(found, plan)
+        return True
+    if (of is not None and not going.bends) or (confirm and not going.many):
         return True
     if can_ask(context):
-        return Elicit(_operation_words(operation, plan, going), Confirm)
-    raise _unasked(plan, many=going.many, name="of", id=operation.id)
+        return Elicit(_operation_words(operation, found, going), Confirm)
+    name, id = ("plan", found.id) if going.bends else ("of", operation.id)
+    raise _unasked(found, many=going.many, name=name, id=id)
 
 
 def _operation_words(operation: Operation, plan: RestorePlan, going: Going) -> str:
@@ -216,7 +232,9 @@ def _operation_words(operation: Operation, plan: RestorePlan, going: Going) -> s
     lines.append(_counted(plan) or "No files change.")
     if going.many:
         lines.append(f"This deletes {plan.deletions:,} files, a large part of the workspace.")
-    return "\n".join((*lines, *_touched(plan)))
+    lines += _touched(plan)
+    lines.append(f"The present state is saved first. Plan {plan.id}.")
+    return "\n".join(lines)
 
 
 def _touched(plan: RestorePlan) -> list[str]:

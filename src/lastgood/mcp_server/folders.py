@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -20,6 +21,8 @@ from lastgood.paths import printable
 from lastgood.value import cast
 
 WORKSPACE = "The folder that is meant, by its path or name, where the client has several open."
+# How long a client that was silent twice is let be, in seconds; each time in a row twice as long as before.
+_REST, _LONGEST_REST = 10.0, 600.0
 # From here on what a server asks is part of its answer.
 _STATELESS = "2026-07-28"
 
@@ -32,18 +35,18 @@ async def asked_roots(context: Context[Any, Any]) -> ListRoots | ListRootsResult
     if is_version_at_least(str(context.protocol_version), _STATELESS):
         return ListRoots()
     client = context.session.client_params  # the same object for as long as it is connected
-    if client is not None and client is folders.mute:
+    if not folders.may_ask(client):
         return None
     try:
         with anyio.fail_after(folders.patience):
-            return cast(
-                "ListRootsResult", await context.session.send_request(ListRootsRequest(), ListRootsResult)
-            )
+            told_now = await context.session.send_request(ListRootsRequest(), ListRootsResult)
     except TimeoutError:
-        folders.mute = client
+        folders.heard(client, nothing=True)
+        return None
     except (MCPError, ValidationError):
-        pass
-    return None
+        told_now = None
+    folders.heard(client)
+    return cast("ListRootsResult | None", told_now)
 
 
 class Folders:
@@ -57,10 +60,30 @@ class Folders:
         self.bound = bound
         self._started = os.path.realpath(started)
         self._open: tuple[str, ...] = ()
-        # A client that says that it knows roots and never tells them must not hold up every call: the one
-        # that was asked last and did not answer, and how long that is waited for, in seconds.
-        self.mute: object = None
+        # How long an answer is waited for, in seconds.
         self.patience: float = 5.0
+        # The client that was asked last and did not answer in time, how often so in a row, and when it is to
+        # be asked again.
+        self._silent: object = None
+        self._unanswered = 0
+        self._again = 0.0
+
+    def may_ask(self, client: object) -> bool:
+        """Tell whether a client is to be asked: one that never answers must not hold up every call."""
+        return client is None or client is not self._silent or time.monotonic() >= self._again
+
+    def heard(self, client: object, *, nothing: bool = False) -> None:
+        """Take note that a client answered, or that ``nothing`` came of a question in time.
+
+        The next call asks again; after a second silence it is longer and longer until one does.
+        """
+        if not nothing:
+            self._silent = None
+            return
+        self._unanswered = self._unanswered + 1 if client is self._silent else 1
+        self._silent = client
+        rest = 0.0 if self._unanswered == 1 else _REST * 2 ** (self._unanswered - 2)
+        self._again = time.monotonic() + min(rest, _LONGEST_REST)
 
     def take(self, roots: ListRootsResult | None) -> None:
         """Take note of what the client has open; of one that tells nothing now, what it told last counts."""

@@ -42,6 +42,7 @@ from lastgood.mcp_server.answers import (
     Complete,
     failed,
     failure,
+    listed,
     plain,
     quoted,
     shown,
@@ -379,6 +380,8 @@ def _calling(form: Form, given: Sequence[inspect.Parameter]) -> Call:
         async with _working(context, form.says):
             act = partial(_done, form, server, words=words, agent=_agent(context), folder=folder)
             said = await server.within(act, folder=folder, purpose=form.purpose, whole=form.whole)
+        if form.changes or form.looks:
+            said = cast("Document", listed(said))
         return told(said, complete=server.complete, most=None if form.changes else MOST)
 
     asking = _signed(ask, [*given, _CONTEXT, _FOLDERS])
@@ -458,7 +461,7 @@ def _planning(form: Form, given: Sequence[inspect.Parameter]) -> Call:
         planned = words["planned"]
         async with _working(context, form.says):
             said = await server.within(lambda workspace: apply(workspace, planned), folder=planned.folder)
-        return told(said, complete=server.complete)
+        return told(cast("Document", listed(said)), complete=server.complete)
 
     planning = _signed(plan, [*given, _CONTEXT, _FOLDERS])
     planned = _parameter("planned", Annotated[Planned, Resolve(planning)])
@@ -479,7 +482,11 @@ def _going(form: Form, given: Sequence[inspect.Parameter]) -> Call:
 
     async def ask(**words: Any) -> Elicit[Confirm] | bool:  # noqa: ANN401 - the same
         return consent.for_operation(
-            words["going"], words["context"], of=words["of"], confirm=words["confirm"]
+            words["going"],
+            words["context"],
+            of=words["of"],
+            plan=words["plan"],
+            confirm=words["confirm"],
         )
 
     async def call(**words: Any) -> CallToolResult:  # noqa: ANN401 - the same
@@ -487,16 +494,19 @@ def _going(form: Form, given: Sequence[inspect.Parameter]) -> Call:
         server = _server(context)
         consent.agreed(words.pop("agreement"))
         del words["confirm"], words["workspace"]
+        # Just what was looked at, and agreed to: the operation, and what it comes to.
         if found.operation is not None:
             words["of"] = found.operation.id
+        if found.plan is not None:
+            words["plan"] = found.plan.id
         async with _working(context, form.says):
             act = partial(_done, form, server, words=words, agent=_agent(context), folder=found.folder)
             said = await server.within(act, folder=found.folder, purpose=form.purpose)
-        return told(said, complete=server.complete)
+        return told(cast("Document", listed(said)), complete=server.complete)
 
     of_client = [one for one in given if one.name in {"workspace", "force", "merge"}]
     going = _parameter("going", Annotated[Going, Resolve(_signed(look, [*of_client, _CONTEXT, _FOLDERS]))])
-    means = [one for one in given if one.name in {"of", "confirm"}]
+    means = [one for one in given if one.name in {"of", "plan", "confirm"}]
     asking = _signed(ask, [*means, _CONTEXT, going])
     agreement = _parameter("agreement", Annotated[ElicitationResult[Confirm], Resolve(asking)])
     return _signed(call, [*given, _CONTEXT, going, agreement])

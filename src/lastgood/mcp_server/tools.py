@@ -272,7 +272,7 @@ FORMS: tuple[Form, ...] = (
     Form(
         name="undo",
         verb=Workspace.undo,
-        takes="force merge of",
+        takes="force merge of plan",
         act=_told("undo"),
         schema=_report("undo", UndoReport),
         says="taking back",
@@ -283,7 +283,7 @@ FORMS: tuple[Form, ...] = (
     Form(
         name="redo",
         verb=Workspace.redo,
-        takes="force merge of",
+        takes="force merge of plan",
         act=_told("redo"),
         schema=_report("redo", UndoReport),
         described_by=Workspace.undo,

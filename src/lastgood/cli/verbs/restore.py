@@ -437,12 +437,15 @@ def undo_verb(call: Call, console: Console) -> int:
             return _list(call, console, workspace=workspace)
         if call.has("dry-run"):
             return _undo_planned(call, console, workspace=workspace)
-        if not _agreed(call, console, workspace=workspace):
+        meant = _asked_about(call, console, workspace=workspace)
+        if meant is not None and not _agreed(meant, call, console, workspace=workspace):
             return DECLINED
         with telling_what_is_left(console, workspace), ProgressLine(console, verb):
             act = workspace.undo if verb == "undo" else workspace.redo
             try:
-                report = act(force=call.has("force"), merge=call.has("merge"), plan=call.text("plan"))
+                # Whoever said yes meant that one, whatever was done while they thought.
+                of = None if meant is None else meant.id
+                report = act(force=call.has("force"), merge=call.has("merge"), of=of, plan=call.text("plan"))
             except NotFound:
                 if not workspace.operations():
                     workspace.get("latest")  # which says why there is none
@@ -479,14 +482,18 @@ def _undo_planned(call: Call, console: Console, *, workspace: Restores) -> int:
     return 0
 
 
-def _agreed(call: Call, console: Console, *, workspace: Restores) -> bool:
-    """Ask where checkpoints were made since a restore, by force, or where an undo came last (rule T8)."""
+def _asked_about(call: Call, console: Console, *, workspace: Restores) -> Operation | None:
+    """Return the restore whose undo, or redo, a person may be asked about; None where nobody is asked."""
     if not console.can_ask or any(call.has(one) for one in ("yes", "plan", "quiet")):
-        return True
+        return None
+    can: Direction = "undo" if call.verb.name == "undo" else "redo"
+    operation = next(iter(workspace.operations(can=can)), None)
+    return operation if operation is not None and operation.type == "restore" else None
+
+
+def _agreed(operation: Operation, call: Call, console: Console, *, workspace: Restores) -> bool:
+    """Ask where checkpoints were made since a restore, by force, or where an undo came last (rule T8)."""
     undoing = call.verb.name == "undo"
-    operation = next(iter(workspace.operations(can="undo" if undoing else "redo")), None)
-    if operation is None or operation.type != "restore":
-        return True
     done = workspace.operations()
     since = operation.at if undoing else max((one.at for one in done if one.of == operation.id), default=0)
     later = workspace.list(since=since, guards=False, brief=True)
