@@ -323,6 +323,8 @@ class OneShot:
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": os.path.dirname(store),
             "LASTGOOD_STORE": store,
+            # A resident carries out what is asked with its own settings only.
+            "LASTGOOD_WATCH_ON_DEMAND": "never",
         }
         self._workspace = workspace
 
@@ -336,19 +338,16 @@ class OneShot:
 
     def told(self, payload: str) -> float:
         """Have a hook told what a file says, as Claude Code does, and return its seconds."""
-        environment = {"CLAUDE_PID": str(os.getpid()), "LASTGOOD_WATCH_ON_DEMAND": "never"}
         words = (os.path.join(ROOT, "lastgood"), "hook", "claude-code")
-        return self._spawn(*words, given=payload, environment=environment)
+        return self._spawn(*words, given=payload, CLAUDE_PID=str(os.getpid()))
 
-    def _spawn(
-        self, *words: str, given: str = os.devnull, environment: dict[str, str] | None = None
-    ) -> float:
+    def _spawn(self, *words: str, given: str = os.devnull, **variables: str) -> float:
         command = [self._python, *words]
         before = time.perf_counter()
         spawned = os.posix_spawn(
             self._python,
             command,
-            self._environment | (environment or {}),
+            self._environment | variables,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, given, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
