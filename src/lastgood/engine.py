@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
     from lastgood.model.tree import Entry, TreeId
 
-    # Which packs are joined: all, or those that it is time for.
-    Extent = Literal["all", "due"]
+    # Which packs are joined: all, or those that it is time for after saves, or when nobody works.
+    Extent = Literal["all", "due", "idle"]
     # Takes the store's lock; two of them: beside others, and alone.
     Hold = Callable[[], AbstractContextManager[object]]
     Holds = tuple[Hold, Hold]
@@ -251,7 +251,8 @@ class EngineMaintainer(EngineReader, Protocol):
         """Join packs into one, dropping nothing; False if there was nothing to do or no means.
 
         What is ``due`` leaves a pack alone that outweighs all smaller ones: in a store that grows,
-        each object is written a few times, however large the store.
+        each object is written a few times, however large the store. What is joined when ``idle`` leaves
+        hardly any alone in a store that is soon written anew.
 
         The caller holds the store's lock exclusively only if it must keep readers out: old packs
         stay readable until the new one is durable.

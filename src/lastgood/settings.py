@@ -16,6 +16,8 @@ GIBIBYTE = 1 << 30
 
 # Consolidation is due at this many packs: a look-up in 64 of one checkpoint each takes about 3 ms more.
 PACKS_DUE = 64
+# When nobody waits for it, so few are worth joining.
+PACKS_WHEN_IDLE = 8
 
 # What may bring about a checkpoint by itself.
 TRIGGERS: tuple[str, ...] = (

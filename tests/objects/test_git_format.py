@@ -476,6 +476,25 @@ def test_what_is_due_leaves_a_pack_alone_that_outweighs_the_others(store: GitSto
     store.judge()
 
 
+def test_what_is_joined_while_nobody_works_leaves_alone_only_what_outweighs_the_others_by_far(
+    store: GitStore,
+) -> None:
+    save(store.engine, 0, {b"large": os.urandom(300_000)})
+    (first,) = store.pack_files()
+    for number in (1, 2):
+        save(store.engine, number, {b"f": os.urandom(8_000)})
+
+    assert store.engine.consolidate("idle")
+    assert store.engine.packs() == 2
+    assert first in store.pack_files()
+
+    save(store.engine, 3, {b"f": os.urandom(20_000)})
+
+    assert store.engine.consolidate("idle")
+    assert store.engine.packs() == 1
+    store.judge()
+
+
 def test_what_is_due_is_all_of_it_once_the_others_weigh_enough(store: GitStore) -> None:
     for number in range(6):
         save(store.engine, number, {b"f": os.urandom(10_000)})

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 import lastgood
 from lastgood.model.checkpoint import KINDS
-from lastgood.settings import CaptureSettings, LimitSettings, Rungs, Settings
+from lastgood.settings import PACKS_WHEN_IDLE, CaptureSettings, LimitSettings, Rungs, Settings
 from lastgood.workspace import AutoMaintenance, Workspace, maintenance
 from lastgood.workspace.maintenance import decode_settings, encode_settings
 from tools.command import Command
+from tools.harm import packs_of
 from tools.living import eventually, until_tidied
 from tools.values import not_none
 
@@ -58,6 +59,17 @@ def test_settings_of_a_program_count_for_its_maintenance(
         assert caplog.messages[-1] == f"maintenance of {store} started, process {upkeep._child}"
         tidied(upkeep._child)
         assert len(workspace.list()) <= FEW
+
+
+def test_a_few_packs_are_joined_while_nobody_works(project: Path, store: Path) -> None:
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        for number in range(PACKS_WHEN_IDLE):
+            (project / "file").write_text(str(number))
+            workspace.save(str(number))
+        upkeep = AutoMaintenance("background")
+        upkeep.when_idle(workspace._context)
+        tidied(upkeep._child)
+        assert len(packs_of(store)) == 1
 
 
 def test_settings_of_a_program_stand_in_the_place_of_the_user_s_file(project: Path, store: Path) -> None:

@@ -271,6 +271,9 @@ def _drop_marks(layout: Layout, names: Iterable[bytes]) -> None:
 # A pack this many times as large as all smaller ones together is left as it is: to write it again for
 # the few that came since would cost each save as much as the whole store has grown to.
 _FACTOR = 3
+# While nobody works, and what there is can be written anew within seconds, it may take a little more than it
+# would as one pack.
+_FACTOR_WHEN_IDLE = 10
 
 
 def consolidate(layout: Layout, *, reader: GitReader, git: Git, extent: Extent = "all") -> bool:
@@ -281,7 +284,7 @@ def consolidate(layout: Layout, *, reader: GitReader, git: Git, extent: Extent =
     reader.stored.refresh()
     wrong = suspect_packs(layout)
     sizes = {pack: pack_bytes(layout, pack.name) for pack in reader.stored.all() if pack.name not in wrong}
-    packs = list(sizes) if extent == "all" else _due(sizes)
+    packs = list(sizes) if extent == "all" else _due(sizes, factor=_factor(sizes, extent))
     if len(packs) < 2 or not git.found:
         return False
     size = sum(sizes[pack] for pack in packs)
@@ -291,13 +294,18 @@ def consolidate(layout: Layout, *, reader: GitReader, git: Git, extent: Extent =
     return True
 
 
-def _due(sizes: dict[PackFile, int]) -> list[PackFile]:
+def _factor(sizes: dict[PackFile, int], extent: Extent) -> int:
+    is_soon_done = sum(sizes.values()) <= _AFRESH_BYTES
+    return _FACTOR_WHEN_IDLE if extent == "idle" and is_soon_done else _FACTOR
+
+
+def _due(sizes: dict[PackFile, int], *, factor: int) -> list[PackFile]:
     """Return the packs without those that outweigh all smaller ones, newest first."""
     left = sum(sizes.values())
     due = set(sizes)
     for pack, size in sorted(sizes.items(), key=lambda row: -row[1]):
         left -= size
-        if size < _FACTOR * left:
+        if size < factor * left:
             break
         due.discard(pack)
     return [pack for pack in sizes if pack in due]

@@ -9,7 +9,7 @@ from lastgood.errors import Busy, Damaged, NoRoom
 from lastgood.retention.policy import GRACE
 from lastgood.retention.prune import prune_quietly
 from lastgood.retention.sweep import SweepTransaction, roots
-from lastgood.settings import PACKS_DUE
+from lastgood.settings import PACKS_DUE, PACKS_WHEN_IDLE
 from lastgood.transaction import MaintenanceTransaction
 
 TYPE_CHECKING = False
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from lastgood.context import Context
+    from lastgood.engine import Extent
     from lastgood.errors import LastgoodError
 
 # Operations stay for ninety days (in nanoseconds), and always the newest of each workspace.
@@ -26,8 +27,10 @@ OPERATIONS_KEPT = 1000
 SWEPT_LIFE = 24 * 3600 * 1_000_000_000
 
 
-def maintain(context: Context, *, interrupted: Callable[[], Collection[str]]) -> tuple[str, ...]:
-    """Apply retention, free bytes, consolidate, back up, tag; return what was done.
+def maintain(
+    context: Context, *, interrupted: Callable[[], Collection[str]], extent: Extent = "due"
+) -> tuple[str, ...]:
+    """Apply retention, free bytes, consolidate to an extent, back up, tag; return what was done.
 
     Returns at once if another owner is at it. Safe to kill at any moment. Nothing is freed while a
     restore of any workspace waits to be finished (``interrupted`` gives their keys): it may need it
@@ -41,14 +44,16 @@ def maintain(context: Context, *, interrupted: Callable[[], Collection[str]]) ->
     try:
         given = context.reserve.make_room()
         try:
-            return tuple(_work(upkeep, interrupted=interrupted))
+            return tuple(_work(upkeep, interrupted=interrupted, extent=extent))
         finally:
             context.reserve.lay_in(again=given)
     finally:
         upkeep.__exit__(None, None, None)
 
 
-def _work(upkeep: MaintenanceTransaction, *, interrupted: Callable[[], Collection[str]]) -> list[str]:
+def _work(
+    upkeep: MaintenanceTransaction, *, interrupted: Callable[[], Collection[str]], extent: Extent
+) -> list[str]:
     context, catalogue, engine = upkeep.context, upkeep.catalogue, upkeep.engine
     done: list[str] = []
     with _telling(done):
@@ -65,7 +70,8 @@ def _work(upkeep: MaintenanceTransaction, *, interrupted: Callable[[], Collectio
         engine.doubted(),
     )
     with _telling(done, Damaged):
-        if engine.packs() >= PACKS_DUE and engine.consolidate("due"):
+        enough = PACKS_WHEN_IDLE if extent == "idle" else PACKS_DUE
+        if engine.packs() >= enough and engine.consolidate(extent):
             done.append("packs consolidated")
     with _telling(done, Busy):
         _note(done, "bytes of the catalogue given back: {}", catalogue.shrink())

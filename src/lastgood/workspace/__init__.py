@@ -16,7 +16,7 @@ from lastgood.ids import SESSION_VARIABLE
 from lastgood.journal import FileJournal
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.root import is_folder
-from lastgood.settings import PACKS_DUE
+from lastgood.settings import PACKS_DUE, PACKS_WHEN_IDLE
 from lastgood.store import is_absent, make_private
 from lastgood.workspace.arguments import (
     JOURNAL,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from typing import Literal, TypeVar
 
     from lastgood.catalogue.checkpoints import SqliteCatalogue
-    from lastgood.engine import ObjectWriter
+    from lastgood.engine import Extent, ObjectWriter
     from lastgood.errors import Invalid
     from lastgood.host import Clock, Processes, Reserve, ScanRequest
     from lastgood.literals import Durability, Maintenance
@@ -123,8 +123,6 @@ class ScannerOfChoice:
 
 # A count of checkpoints costs about a millisecond; every so many packs is often enough.
 _ASKED_EVERY = 8
-# When nobody waits for it, so few are worth joining.
-_PACKS_WHEN_IDLE = 8
 
 
 class AutoMaintenance:
@@ -142,13 +140,15 @@ class AutoMaintenance:
 
     def when_idle(self, context: Context) -> None:
         """Start it where nobody has worked for a while, and there is something to tidy."""
-        self._start_if(_is_worthwhile, context)
+        self._start_if(_is_worthwhile, context, extent="idle")
 
     def before_ledger(self, context: Context) -> None:
         """Start it where nobody saves, and what changed in the ledger has no copy."""
         self._start_if(lambda context: context.ledgers.is_copy_old(), context)
 
-    def _start_if(self, is_due: Callable[[Context], bool], context: Context) -> None:
+    def _start_if(
+        self, is_due: Callable[[Context], bool], context: Context, *, extent: Extent = "due"
+    ) -> None:
         if self._mode == "off":
             return
         if self._is_running():
@@ -162,7 +162,7 @@ class AutoMaintenance:
 
             root, store = os.fsdecode(context.root), os.fsdecode(context.store)
             packs, settings = context.engine.packs(), context.settings
-            self._child = start(root, store, packs=packs, settings=settings)
+            self._child = start(root, store, packs=packs, settings=settings, extent=extent)
             if self._child is not None:
                 WorkspaceState.log("maintenance of %s started, process %d", store, self._child)
 
@@ -190,12 +190,12 @@ def _is_due(context: Context) -> bool:
 
 def _is_worthwhile(context: Context) -> bool:
     """Tell whether there are packs to join, or too many checkpoints."""
-    if context.engine.packs() >= _PACKS_WHEN_IDLE:
+    if context.engine.packs() >= PACKS_WHEN_IDLE:
         return True
     return context.catalogue.count_loose(context.key) > context.settings.limits.max_checkpoints
 
 
-def maintain(root: str, store: str) -> None:
+def maintain(root: str, store: str, extent: Extent) -> None:
     """Tidy a store as the process that was started for it, by the settings of whoever started it.
 
     `NotFound` if the store has gone meanwhile.
@@ -207,7 +207,7 @@ def maintain(root: str, store: str) -> None:
     with open_as(
         Workspace, root, store=store, allow_root=True, settings=settings, maintenance="off", purpose="need"
     ) as workspace:
-        workspace.maintain()
+        workspace._maintained(extent)  # noqa: SLF001 - as one of its own kind
 
 
 # --- Opens a workspace: one store, one folder, and all that works on them ---

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
+    from lastgood.engine import Extent
     from lastgood.ledger import Ledger
     from lastgood.literals import Choice, EffectState, Period
     from lastgood.model.activity import Activity
@@ -514,10 +515,13 @@ class Workspace(Restores, Recovers):
 
         What the tasks of runs wrote goes when nothing else of their sessions is left.
         """
+        return self._maintained("due")
+
+    def _maintained(self, extent: Extent) -> tuple[str, ...]:
         from lastgood.retention.maintain import maintain
         from lastgood.workspace.running.output import clear_outputs
 
-        done = maintain(self._context, interrupted=self._interrupted)
+        done = maintain(self._context, interrupted=self._interrupted, extent=extent)
         gone = clear_outputs(self._context)
         done = (*done, f"outputs of runs removed: {gone}") if gone else done
         self._state.log("maintained %s: %s", self.store, ", ".join(done) or "nothing was due")

@@ -13,6 +13,7 @@ from lastgood.workspace.detached import PACKAGE_FOLDER, spawn, take_turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from lastgood.engine import Extent
     from lastgood.literals import Durability
 
 
@@ -72,18 +73,20 @@ _PROGRAM = (
 )
 
 
-def start(root: str, store: str, *, packs: int, settings: Settings) -> int | None:
+def start(root: str, store: str, *, packs: int, settings: Settings, extent: Extent = "due") -> int | None:
     """Start maintenance and return its process id; None where one is under way, or none can be started.
 
-    ``packs`` is how many there are: with very many it stands back no more. The started process has the
-    turn from its first moment on: however many save meanwhile, none starts another. Of the ``settings``
-    it gets what maintenance asks for, wherever they come from, and reads no others.
+    ``packs`` is how many there are: with very many it stands back no more. They are joined to an ``extent``.
+    The started process has the turn from its first moment on: however many save meanwhile, none starts
+    another. Of the ``settings`` it gets what maintenance asks for, wherever they come from, and reads no
+    others.
     """
     turn = take_turn(os.fsencode(store) + _LOCK)
     if turn is None:
         return None
     try:
-        return _spawn(root, store, turn=turn, niceness=niceness(packs), settings=settings)
+        words = (str(niceness(packs)), root, store, extent)
+        return _spawn(words, turn=turn, settings=settings)
     except OSError:
         return None
     finally:
@@ -110,11 +113,11 @@ def lower_priority(niceness: int) -> None:
             return
 
 
-def _spawn(root: str, store: str, *, turn: int, niceness: int, settings: Settings) -> int | None:
+def _spawn(words: tuple[str, ...], *, turn: int, settings: Settings) -> int | None:
     place = _PLACES[turn == _PLACES[0]]
     environment = {key: value for key, value in os.environ.items() if _is_wanted(key)}
     environment[SETTINGS_VARIABLE] = encode_settings(settings)
-    words = (str(place), PACKAGE_FOLDER, str(niceness), root, store)
+    words = (str(place), PACKAGE_FOLDER, *words)
     return spawn(_PROGRAM, words, environment=environment, keeping=(turn, place))
 
 
