@@ -104,15 +104,13 @@ class GitEngine(GitReader):
 
     def packs(self) -> int:
         """Return how many packs there are."""
-        self.stored.refresh()
-        return len(self.stored.all())
+        return len(self.stored.look())
 
     def stored_bytes(self) -> int:
         """Return what all packs and indexes take of the disk, in bytes."""
         from lastgood.objects.consolidate import allotted_bytes
 
-        self.stored.refresh()
-        return sum(allotted_bytes(pack.path) for pack in self.stored.all())
+        return sum(allotted_bytes(pack.path) for pack in self.stored.look())
 
     def consolidate(self, extent: Extent = "all") -> bool:
         """Join packs into one, dropping nothing; False if there was nothing to do or no git."""

@@ -304,6 +304,12 @@ class Packs:
             assert self._packs is not None
         return self._packs
 
+    def look(self) -> list[PackFile]:
+        """Return the packs as `all` does, listed again where some may have come or gone."""
+        if self.unreadable or self.changed():
+            self.refresh()
+        return self.all()
+
     def refresh(self) -> None:
         """Look again which packs there are."""
         known = {pack.name: pack for pack in self._packs or ()}

@@ -218,8 +218,7 @@ class GitWriter:
         compressor: Compressor,
         draft: PackDraft | None = None,
     ) -> None:
-        if packs.unreadable or packs.changed():
-            packs.refresh()
+        packs.look()
         self._import: BlobImport | None = None
         self._lent: frozenset[bytes] = frozenset()
         self._imported = False  # one attempt: what cannot be copied is stored by whoever adds it

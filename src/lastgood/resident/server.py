@@ -78,6 +78,8 @@ class Listener:
         self._answer = answer
         self._greeting = greeting
         self._client: socket.socket | None = None
+        # Only a process itself takes up others.
+        self._namespaces = _namespaces("self")
         self._folder = os.open(store, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._socket = socket.socket(socket.AF_UNIX)
         try:
@@ -145,7 +147,7 @@ class Listener:
     def _asked(self, client: socket.socket) -> Request | None:
         """Greet a client and return what it wants; None if it is not one of ours."""
         pid, user, group = _PEER.unpack(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-        if (user, group) != (os.geteuid(), os.getegid()) or not _sees_the_same(pid):
+        if (user, group) != (os.geteuid(), os.getegid()) or not self._sees_the_same(pid):
             return None
         client.sendall(self._greeting())
         said = _InTime(client, seconds=_PATIENCE)
@@ -153,6 +155,14 @@ class Listener:
         content = None if length > LARGEST else received(said, length)
         client.settimeout(_PATIENCE)
         return None if content is None else _request(content, pid=pid)
+
+    def _sees_the_same(self, pid: int) -> bool:
+        """Tell whether paths and process numbers mean to another process what they mean here."""
+        try:
+            at_same_root = os.path.samestat(os.stat(f"/proc/{pid}/root"), os.stat("/"))
+            return at_same_root and _namespaces(pid) == self._namespaces
+        except OSError:
+            return False
 
     def _answered(self, client: socket.socket, request: Request) -> bytes:
         try:
@@ -202,14 +212,8 @@ def _is_over(client: socket.socket) -> bool:
     return bool(waiting.poll(0))
 
 
-def _sees_the_same(pid: int) -> bool:
-    """Tell whether paths and process numbers mean to another process what they mean here."""
-    try:
-        return os.path.samestat(os.stat(f"/proc/{pid}/root"), os.stat("/")) and all(
-            os.readlink(f"/proc/{pid}/ns/{one}") == os.readlink(f"/proc/self/ns/{one}") for one in _NAMESPACES
-        )
-    except OSError:
-        return False
+def _namespaces(process: int | str) -> list[str]:
+    return [os.readlink(f"/proc/{process}/ns/{one}") for one in _NAMESPACES]
 
 
 def _request(content: bytes, *, pid: int) -> Request:

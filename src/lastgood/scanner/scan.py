@@ -513,7 +513,7 @@ class WorkspaceScanner:
         project = Project(request.root, settings=request.settings)
         rules = project.ignore_state(request.settings)
         conditions = _conditions(request, rules, index=project.signature)
-        last = watch.last_scan(root, device=proving_device(root))
+        last = watch.last_scan(root, device_of=proving_device)
         if last is None or request.forced or request.fresh or request.budget is not None:
             return None
         result, snapshot = last
@@ -650,7 +650,7 @@ class ScanPass:
     def _run(self, root: int, *, sleep: Callable[[float], None], again: bool) -> None:
         watch = self._walk.watch
         if watch is not None:
-            watch.begin(root, device=proving_device(root))
+            watch.begin(root, device_of=proving_device)
         began = self._bounds.clock.now()
         self._walk.run(root, token=self._token)
         if self._walk.vanished:

@@ -77,6 +77,8 @@ class DirectoryWatch:
         self._remounted.register(self._mounts, select.POLLPRI)
         self._root: tuple[int, int] | None = None
         self._device: int | None = None
+        # Whether something was mounted since it was asked which device that is.
+        self._is_remounted = True
         # How many directories the last scan could not have watched, because there are too many.
         self.unwatched: int = 0
         self._paths: dict[int, bytes] = {}
@@ -109,23 +111,31 @@ class DirectoryWatch:
         """Whether all changes come by this kernel; None before the first scan."""
         return None if self._root is None else self._device is not None
 
-    def begin(self, root: int, *, device: int | None) -> None:
+    def begin(self, root: int, *, device_of: Callable[[int], int | None]) -> None:
         """Begin a scan from an open root: whatever happened until now is heard.
 
-        ``device`` is the one whose changes all come by this kernel; without one nothing is vouched for.
+        ``device_of`` returns the device whose changes all come by this kernel; without one nothing is vouched
+        for. As long as nothing is mounted it is asked once for each root.
         """
+        self._hear_of_mounts()
         seen = os.fstat(root)
-        if (seen.st_dev, seen.st_ino) != self._root or device != self._device:
-            self._forget_everything()
-            self._root, self._device = (seen.st_dev, seen.st_ino), device
+        here = seen.st_dev, seen.st_ino
+        if here != self._root or self._is_remounted:
+            self._is_remounted = False
+            device = device_of(root)
+            if here != self._root or device != self._device:
+                self._forget_everything()
+                self._root, self._device = here, device
         self._hear_up_to_now()
         self._listed.clear()
         self.unwatched = 0
         self._is_doubtful = self._is_believed = False
 
-    def last_scan(self, root: int, *, device: int | None) -> tuple[ScanResult, CachedTree] | None:
+    def last_scan(
+        self, root: int, *, device_of: Callable[[int], int | None]
+    ) -> tuple[ScanResult, CachedTree] | None:
         """Begin a scan; return what the last one found if nothing that it looked at has changed."""
-        self.begin(root, device=device)
+        self.begin(root, device_of=device_of)
         return self._last
 
     def remember(self, result: ScanResult, snapshot: CachedTree) -> None:
@@ -183,9 +193,12 @@ class DirectoryWatch:
                 gone.add(join(path, event.name))
         if gone:
             self._forget(gone)
+        self._hear_of_mounts()
+
+    def _hear_of_mounts(self) -> None:
         if self._remounted.poll(0):
             self.doubt()
-            self._heard = True
+            self._heard = self._is_remounted = True
 
     def doubt(self) -> None:
         """Vouch for nothing: the next scan looks at everything."""
