@@ -412,6 +412,11 @@ class Resident(OneShot):
         )
         return [float(line) for line in done.stdout.split()]
 
+    def memory(self) -> int:
+        """Return the bytes of memory that the one that watches has just now."""
+        with open(f"/proc/{self._watching.pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
     def close(self) -> None:
         self._watching.terminate()
         self._watching.wait()

@@ -55,3 +55,8 @@ def edit(root: str, *, files: int, count: int, turn: int) -> None:
         lines[at : at + 2] = [f"# turn {turn}: {line}" for line in chance.choices(_LINES, k=3)]
         with open(path, "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
+
+
+def edited(*, files: int, count: int, turn: int) -> list[str]:
+    """Return which files a turn of `edit` changes."""
+    return [name(number) for number in random.Random(turn * 7919 + 13).sample(range(files), count)]
