@@ -78,6 +78,17 @@ def test_what_nothing_tells_apart_is_none_of_before(told: Told) -> None:
     assert [told(start, caller=one) for one in (3, 4)] == [False, True]
 
 
+def test_a_conversation_that_a_host_comes_back_to_at_once_begins_and_ends_again(told: Told) -> None:
+    """As by /resume to another one and back: each is told of alike, here by two hooks."""
+    start = EVENT.replace(kind="session-start", moment=None)
+    other, end = start.replace(session="two"), start.replace(kind="session-end")
+    told(other, b"other", caller=1)
+    happened = [(start, b"start"), (end, b"end"), (start, b"start"), (end, b"end")]
+    callers = iter(range(2, 10))
+    again = [told(event, said, caller=next(callers)) for event, said in happened for _ in range(2)]
+    assert again == [False, True] * 4
+
+
 def test_after_a_while_it_is_another(told: Told, clock: FakeClock) -> None:
     assert not told(EVENT, caller=1)
     clock.advance(61)

@@ -36,7 +36,7 @@ export const Lastgood = async ({ client, directory }) => {
   const cut = new Set() // those whose turn a person broke off
   const busy = new Map() // which message each is at
   const news = new Map() // what an agent is to be told in the turn it is at
-  const open = new Map() // calls of tools that go on, and whether that was beside another
+  const open = new Map() // calls of tools that go on: with whom they began, whether that was beside another
   let last = Promise.resolve({})
 
   // One after the other, as they happened.
@@ -60,7 +60,7 @@ export const Lastgood = async ({ client, directory }) => {
   // What several changed that ran beside each other is no single one's: it is told when the last is over.
   const ended = async ({ tool, sessionID, callID, args }, failed) => {
     if (!open.has(callID)) return
-    const beside = open.get(callID)
+    const { beside } = open.get(callID)
     open.delete(callID)
     if (beside && open.size) return
     const agent = roots.has(sessionID) ? sessionID : undefined
@@ -88,7 +88,7 @@ export const Lastgood = async ({ client, directory }) => {
       if (roots.has(sessionID)) return
       await meet(sessionID)
       busy.set(sessionID, message.id)
-      open.clear()
+      for (const [call, one] of open) if (one.root === sessionID) open.delete(call)
       cut.delete(sessionID)
       const text = parts.filter((one) => one.type === "text" && !one.synthetic).map((one) => one.text)
       const said = { messageID: message.id, text: text.join("\n") }
@@ -100,8 +100,8 @@ export const Lastgood = async ({ client, directory }) => {
     "tool.execute.before": async ({ tool, sessionID, callID }, { args }) => {
       const counts = TELLS_CALLS && !LOOKING.has(tool)
       const beside = counts && open.size > 0
-      if (beside) for (const one of open.keys()) open.set(one, true)
-      if (counts) open.set(callID, beside)
+      if (beside) for (const one of open.values()) one.beside = true
+      if (counts) open.set(callID, { root: roots.get(sessionID) ?? sessionID, beside })
       if (typeof args?.command !== "string" && !counts) return
       const agent = roots.has(sessionID) ? sessionID : undefined
       const said = { tool, callID, args, agent, beside }

@@ -19,7 +19,6 @@ from lastgood.locks import STOPPED_PATIENCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
     from typing import Self
 
@@ -34,7 +33,8 @@ _PATIENCE, _STRIDE = 20.0, 0.005
 # When the file is longer than that, what it says of before is let go.
 _MOST = 1 << 14
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-# These happen once in the life of a host, whatever that calls them.
+_BLANKS = 3
+# These happen once until the other one does, whatever a host calls them.
 _ONCE = frozenset({"session-start", "session-end"})
 # A lock on one byte that is of the open file, so that threads exclude each other too. macOS has one by the
 # same name, and lays out otherwise what it is told in.
@@ -56,6 +56,7 @@ class Telling:
         self._is_noted = event.moment is not None or event.kind in _ONCE
         self._patience = event.seconds or _PATIENCE
         self._digest = _digest(event, said)
+        self._subject = _subject(event)
         self._path = b"/".join((context.store, b"workspaces", context.key.encode())) + _FILE
         self._descriptor = -1
 
@@ -71,7 +72,7 @@ class Telling:
         except BaseException:  # asked to give up while it waits
             os.close(self._descriptor)
             raise
-        callers = _callers(content, self._digest, now=self._context.clock.now())
+        callers = _callers(content, self._digest, subject=self._subject, now=self._context.clock.now())
         # A hook that is carried out anew, since who did that was killed, is the same one.
         self.again = any(one != self._caller for one in callers)
         return self
@@ -114,7 +115,7 @@ class Telling:
         return stopped_holder((self._path,), at=at) is not None
 
     def _note(self) -> None:
-        line = b"%s %d %d\n" % (self._digest, self._caller, self._context.clock.now())
+        line = b"%s %d %d %s\n" % (self._digest, self._caller, self._context.clock.now(), self._subject)
         if os.fstat(self._descriptor).st_size > _MOST:
             os.ftruncate(self._descriptor, 0)
         os.write(self._descriptor, line)
@@ -123,6 +124,14 @@ class Telling:
 def _digest(event: HookEvent, said: bytes) -> bytes:
     head = f"{event.kind} {event.owner} ".encode()
     return blake2b(head + said, digest_size=16).hexdigest().encode()
+
+
+def _subject(event: HookEvent) -> bytes:
+    """Return what begins or ends by an event: a host may leave a conversation and come back to it at once."""
+    if event.kind not in _ONCE:
+        return b"-"
+    text = f"{event.owner} {event.session}".encode("utf-8", "surrogateescape")
+    return blake2b(text, digest_size=8).hexdigest().encode()
 
 
 def _locked(descriptor: int, digest: bytes) -> bool:
@@ -154,11 +163,15 @@ def _place(digest: bytes) -> int:
     return int(digest[:_DIGITS], 16)
 
 
-def _callers(content: bytes, digest: bytes, *, now: int) -> Iterator[int]:
-    """Yield which processes carried an event out a moment ago."""
+def _callers(content: bytes, digest: bytes, *, subject: bytes, now: int) -> list[int]:
+    """Return which processes carried an event out a moment ago, since the same began or ended."""
+    found: list[int] = []
     for line in content.splitlines():
-        one, *numbers = line.split() or (b"",)
-        if one != digest or len(numbers) != 2 or not all(number.isdigit() for number in numbers):
-            continue  # another, or torn
-        if abs(now - int(numbers[1])) < _WITHIN:
-            yield int(numbers[0])
+        one, *numbers, of = line.split() if line.count(b" ") == _BLANKS else (b"", b"")
+        if one != digest and of == subject != b"-":
+            found = []
+        if one == digest and all(number.isdigit() for number in numbers):
+            caller, then = map(int, numbers)
+            if abs(now - then) < _WITHIN:
+                found.append(caller)
+    return found
