@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from lastgood.conversation.reader import blobs, is_message, lines_of, listed_anew, message_in, parsed
+from lastgood.conversation.reader import (
+    REST,
+    beside,
+    blobs,
+    is_message,
+    lines_of,
+    listed_anew,
+    message_in,
+    parsed,
+)
 from lastgood.errors import Damaged, NotFound, Unsafe
 from lastgood.model.report import ListedEntry
 from lastgood.model.tree import DIRECTORY
@@ -116,12 +125,20 @@ def messages(context: Context, checkpoint: Checkpoint, *, redacted: bool) -> tup
     held = checkpoint.manifest.conversation
     content = transcript(context, checkpoint)
     form = "lines" if held is None else held.form
-    found = tuple(_said(form, lines_of(iter((content,)))))
+    rest = b"" if held is None else _rest(context, held.tree)
+    found = tuple(_said(form, lines_of(iter((content, rest)))))
     if not redacted:
         return found
     from lastgood.redaction import redact_value
 
     return tuple(cast("dict[str, object]", redact_value(message)) for message in found)
+
+
+def _rest(context: Context, tree: str) -> bytes:
+    """Return what was said, and could still change then."""
+    with context.locks.share_store(wait=context.wait):
+        kept = beside(context.engine, tree).get(REST, ())
+        return b"".join(map(context.engine.read_blob, kept))
 
 
 def _said(form: ConversationForm, lines: Iterable[bytes]) -> Iterator[dict[str, object]]:

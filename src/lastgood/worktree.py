@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from typing import Literal, Protocol
 
@@ -246,6 +246,21 @@ class Applier(TreeWriter, Protocol):
 # --- Transcripts: files of others, only ever read; and the new ones that a restore puts beside them ---
 
 
+class Beside(Protocol):
+    """What is kept beside a transcript: a sub-agent's conversation, or what of its own may still change."""
+
+    @property
+    def name(self) -> str:
+        """Under which name it is kept."""
+
+    @property
+    def stamp(self) -> bytes:
+        """What is another one as soon as the content is; b"" where nothing tells."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield its bytes, as long as the transcript is open. `Invalid` if they cannot be read."""
+
+
 class Transcript(Protocol):
     """Bytes that grow at their end, open for reading."""
 
@@ -254,6 +269,9 @@ class Transcript(Protocol):
 
     def read(self, offset: int, size: int) -> bytes:
         """Return that many bytes from there; fewer only at the end. `Invalid` if they cannot be read."""
+
+    def beside(self, form: str) -> Iterable[Beside]:
+        """Yield what is kept beside a transcript of a form, in any order."""
 
     def close(self) -> None:
         """Let go of the file; harmless when repeated."""
@@ -297,8 +315,11 @@ class Transcripts(TranscriptReader, Protocol):
         Raises `Conflict` if the name is taken, `Unsafe` if the file cannot be written.
         """
 
-    def remove(self, path: bytes) -> None:
-        """Remove a file durably; harmless if it is gone."""
+    def remove(self, path: bytes, *, folders: int = 0) -> None:
+        """Remove a file durably, with so many of the folders that it lies in once they are empty.
+
+        Harmless if it is gone.
+        """
 
     def tidy(self, path: bytes) -> None:
         """Remove what a killed `place` of a file left beside it."""

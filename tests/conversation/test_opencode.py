@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sqlite3
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
@@ -436,8 +437,77 @@ def test_an_answer_that_was_cut_short_is_one_that_can_be_taken_in(
     (_, answer) = imported(workspace.restore(kept.id, only=["conversation"]))["messages"]
     assert answer["info"]["cost"] == 0
     assert answer["info"]["tokens"]["cache"] == {"read": 0, "write": 0}
-    assert "completed" not in answer["info"]["time"]
-    assert [part["type"] for part in answer["parts"]] == ["text"]
+    assert answer["info"]["time"]["completed"] == answer["info"]["time"]["created"]
+    assert [part["type"] for part in answer["parts"]] == ["text", "tool"]
+
+
+def test_what_goes_on_when_it_is_kept_comes_back_closed_as_opencode_closes_it(
+    workspace: Workspace, opencode: OpencodeDatabase
+) -> None:
+    """P5, T11: a tool that runs, a text that comes in, the prompt that waits behind them."""
+    opencode.user("please")
+    opencode.assistant()
+    opencode.part({"type": "text", "text": "I am about to", "time": {"start": 5}})
+    state = {"status": "running", "input": {"command": "make"}, "metadata": {"output": "cc a.c"}}
+    opencode.part({"type": "tool", "tool": "bash", "callID": "c", "state": state | {"time": {"start": 7}}})
+    opencode.user("wait")
+    kept = captured(workspace, opencode.path).checkpoint
+    assert texts(workspace, kept.id) == ["please", "I am about to", None, "wait"]
+    assert b"make" not in workspace.transcript(kept.id)
+    opencode.assistant("later")
+
+    _, answer, waiting = imported(workspace.restore(kept.id, only=["conversation"]))["messages"]
+    text, tool = answer["parts"]
+    assert (text["text"], text["time"]) == ("I am about to", {"start": 5, "end": 5})
+    assert tool["state"] == {
+        "status": "error",
+        "input": {"command": "make"},
+        "error": "Tool execution aborted",
+        "metadata": {"output": "cc a.c", "interrupted": True},
+        "time": {"start": 7, "end": 7},
+    }
+    assert waiting["parts"][0]["text"] == "wait"
+
+
+def test_what_a_host_was_at_when_it_was_killed_is_in_the_checkpoint_that_recovery_makes(
+    workspace: Workspace, opencode: OpencodeDatabase
+) -> None:
+    """P7c: no line was added since, but a tool had begun."""
+    opencode.user("please")
+    opencode.assistant()
+    with subprocess.Popen(["sleep", "600"]) as host:
+        session = workspace.session_start(transcript=opencode.path, owner_pid=host.pid).session.id
+        workspace.within(session).save("before", kind="turn")
+        opencode.tool("sleep 600")
+        host.kill()
+    workspace.recover(session)
+    newest = workspace.list(kind="interrupt")[0]
+    assert workspace.conversation(newest.id)[-1]["content"][0]["input"] == {"command": "sleep 600"}  # type: ignore[index]
+
+
+def test_title_and_to_do_list_come_back(workspace: Workspace, opencode: OpencodeDatabase) -> None:
+    """T11: the list by what opencode's own command is told; its texts end no statement."""
+    opencode.user("please")
+    opencode.call("A kind request")
+    odd = "it's; DROP TABLE todo --\x01ä"
+    opencode.plan("first", odd)
+    kept = captured(workspace, opencode.path).checkpoint
+    opencode.call("Another title")
+    opencode.plan("first")
+    opencode.assistant("later")
+    report = workspace.restore(kept.id, only=["conversation"])
+    found, told = imported(report), not_none(report.conversation)
+    assert found["info"]["title"] == "A kind request"
+    file = Path(str(told["transcript"])).with_suffix(".sql")
+    assert f'&& opencode db "$(cat {file})" && opencode --session' in str(told["resume_command"])
+    session = opencode.begin()
+    opencode.connection.execute("UPDATE session SET id = ? WHERE id = ?", (found["info"]["id"], session))
+    opencode.connection.execute(file.read_text())
+    rows = opencode.connection.execute(
+        "SELECT content, status, priority FROM todo WHERE session_id = ? ORDER BY position",
+        (found["info"]["id"],),
+    ).fetchall()
+    assert rows == [("first", "pending", "high"), (odd, "pending", "high")]
 
 
 def test_a_path_with_spaces_is_quoted_in_the_command(
@@ -455,20 +525,72 @@ def test_a_path_with_spaces_is_quoted_in_the_command(
     database.close()
 
 
-def test_the_ids_of_a_sub_agents_session_stay(workspace: Workspace, opencode: OpencodeDatabase) -> None:
-    """T11: it is not copied, and can still be looked at."""
+def test_what_sub_agents_said_comes_back_beside_the_copy_and_goes_with_it(
+    workspace: Workspace, opencode: OpencodeDatabase
+) -> None:
+    """T11: also those of a sub-agent's own; the agent knows them by the ids of the copies."""
     root = opencode.session
     opencode.user("please")
-    child = opencode.begin(parent=root)
+    outer = opencode.begin(parent=root)
+    opencode.call("look (@general subagent)")
+    opencode.user("look")
+    inner = opencode.begin(parent=outer)
+    opencode.user("deeper")
+    opencode.assistant()
+    opencode.tool("ls")
     opencode.session = root
     opencode.assistant()
-    state = {"status": "completed", "input": {}, "output": "ok", "metadata": {"sessionId": child}}
+    state = {"status": "completed", "input": {}, "output": f"task_id: {outer} (for later)"}
+    state |= {"metadata": {"sessionId": outer}}
     opencode.part({"type": "tool", "tool": "task", "callID": "c", "state": state})
     opencode.end()
     kept = captured(workspace, opencode.path).checkpoint
     opencode.user("later")
-    found = imported(workspace.restore(kept.id, only=["conversation"]))
-    assert found["messages"][1]["parts"][0]["state"]["metadata"]["sessionId"] == child
+    before = sorted(os.listdir(opencode.file.parent))
+
+    report = workspace.restore(kept.id, only=["conversation"])
+
+    main = imported(report)
+    files = {found["info"]["id"]: found for found in map(json.loads, texts_beside(opencode))}
+    assert len(files) == 3
+    (one,) = (found for found in files.values() if found["info"].get("parentID") == main["info"]["id"])
+    assert (one["info"]["title"], one["messages"][0]["parts"][0]["text"]) == (
+        "look (@general subagent)",
+        "look",
+    )
+    (other,) = (found for found in files.values() if found["info"].get("parentID") == one["info"]["id"])
+    assert other["messages"][1]["parts"][0]["state"]["error"] == "Tool execution aborted"
+    told = main["messages"][1]["parts"][0]["state"]
+    assert told["metadata"]["sessionId"] == one["info"]["id"]
+    assert told["output"] == f"task_id: {one['info']['id']} (for later)"
+    assert not any(old in text for old in (root, outer, inner) for text in texts_beside(opencode))
+    command = str(not_none(report.conversation)["resume_command"])
+    assert command.count("opencode import ") == 3
+    workspace.undo()
+    assert sorted(os.listdir(opencode.file.parent)) == before
+
+
+def texts_beside(database: OpencodeDatabase) -> list[str]:
+    return [path.read_text() for path in database.file.parent.glob("*.json")]
+
+
+def test_what_a_sub_agent_says_is_worth_a_checkpoint_and_kept_at_the_next(
+    workspace: Workspace, opencode: OpencodeDatabase
+) -> None:
+    """P5, S10: what did not change since is not read again."""
+    opencode.user("please")
+    root, agent = opencode.path, opencode.begin(parent=opencode.session)
+    opencode.user("look")
+    captured(workspace, root)
+    assert not captured(workspace, root).created
+    opencode.assistant("here it is")
+    kept = captured(workspace, root)
+    assert kept.created
+    opencode.session = root.name
+    opencode.user("later")
+    workspace.restore(kept.checkpoint.id, only=["conversation"])
+    assert sum("here it is" in text for text in texts_beside(opencode)) == 1
+    assert agent not in "".join(texts_beside(opencode))
 
 
 def test_a_copy_that_opencode_took_in_is_never_written_over(

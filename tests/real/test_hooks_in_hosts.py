@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import sqlite3
+import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +68,15 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def model(name: str, project: Path) -> Iterator[ScriptedModel]:
     def script(said: str) -> str | tuple[str, dict[str, Any]] | None:
-        if "inner task" in said:
-            return runs(name, BY_SHELL)
-        if "agent prompt" in said:
+        if "agent prompt" in said and "inner task" not in said:
             return AGENTS[name]
-        if "second prompt" in said:
+        if "second prompt" in said or "inner task" in said:
             return runs(name, BY_SHELL)
         if "first prompt" in said:
             tool, how = EDITS[name]
             return tool, how(str(project / "notes.txt"))
+        if "list prompt" in said:
+            return "todowrite", {"todos": [{"content": "one thing", "status": "pending", "priority": "high"}]}
         if "save prompt" in said:
             return runs(name, f"echo more >> notes.txt; {sys.executable} {COMMAND} save mine")
         return runs(name, STAYS) if "stay prompt" in said else None
@@ -159,6 +161,42 @@ def test_what_a_sub_agent_does_is_of_the_turn_that_began_it(host: Host, lastgood
     assert [message for kind, message in kept(lastgood) if kind == "turn"] == ["agent prompt"]
     (session,) = lastgood("session", "list", "--json").json["sessions"]
     assert session["state"] == "ended"
+
+
+@pytest.mark.parametrize("name", ["codex", "opencode"], indirect=True)
+def test_what_a_sub_agent_said_comes_back_with_the_conversation(
+    name: str, host: Host, model: ScriptedModel, lastgood: Command
+) -> None:
+    """T11: under a parent of its own, with the to-do list; what the other hosts wrote down is recorded."""
+    (lastgood.project / "mine.txt").write_text("by hand\n")
+    host.say("agent prompt")
+    source = lastgood("list", "--json").json["checkpoints"][0]["conversation"]["source"]
+    session = host.session_of(Path(source))
+    if name == "opencode":
+        host.say("list prompt", resume=session)
+    host.say("first prompt", resume=session)
+
+    back = lastgood("rewind", "1", "--yes", "--json").json
+    *taken, resume = back["conversation"]["resume_command"].split(" && ")
+    copy = shlex.split(resume)[-1]
+    for command in taken:
+        text = command.replace("opencode", shlex.quote(host.program), 1)
+        subprocess.run(["sh", "-c", text], cwd=host.project, env=host.environment, check=True)
+    model.asked.clear()
+    host.say("go on", resume=copy)
+    assert any("agent prompt" in one and "first prompt" not in one for one in model.asked if "go on" in one)
+    if name == "codex":
+        heads = [path.read_text().partition("\n")[0] for path in host.transcripts()]
+        assert sum(f'"parent_thread_id":"{copy}"' in head for head in heads) == 1
+        return
+    with closing(sqlite3.connect(Path(source).parent)) as database:
+        (agent,) = database.execute("SELECT id FROM session WHERE parent_id = ?", (copy,)).fetchone()
+        said = database.execute("SELECT data FROM part WHERE session_id = ?", (agent,)).fetchall()
+        todo = database.execute("SELECT content, status FROM todo WHERE session_id = ?", (copy,)).fetchall()
+        told = database.execute("SELECT data FROM part WHERE session_id = ?", (copy,)).fetchall()
+    assert any("inner task" in one for (one,) in said)
+    assert todo == [("one thing", "pending")]
+    assert any(agent in one for (one,) in told)
 
 
 def test_turns_are_kept_under_their_prompts_and_rewound(

@@ -39,6 +39,13 @@ CREATE TABLE `part` (
   CONSTRAINT `fk_part_message_id_message_id_fk` FOREIGN KEY (`message_id`) REFERENCES `message`(`id`)
     ON DELETE CASCADE
 );
+CREATE TABLE `todo` (
+  `session_id` text NOT NULL, `content` text NOT NULL, `status` text NOT NULL, `priority` text NOT NULL,
+  `position` integer NOT NULL, `time_created` integer NOT NULL, `time_updated` integer NOT NULL,
+  CONSTRAINT `todo_pk` PRIMARY KEY(`session_id`, `position`),
+  CONSTRAINT `fk_todo_session_id_session_id_fk` FOREIGN KEY (`session_id`) REFERENCES `session`(`id`)
+    ON DELETE CASCADE
+);
 CREATE INDEX `session_project_idx` ON `session` (`project_id`);
 CREATE INDEX `session_parent_idx` ON `session` (`parent_id`);
 CREATE INDEX `message_session_time_created_id_idx` ON `message` (`session_id`,`time_created`,`id`);
@@ -46,6 +53,7 @@ CREATE INDEX `part_message_id_id_idx` ON `part` (`message_id`,`id`);
 CREATE INDEX `part_session_idx` ON `part` (`session_id`);
 CREATE TABLE "migration" (id TEXT PRIMARY KEY, time_completed INTEGER NOT NULL);
 """
+UNTITLED = "New session - 2026-11-23T13:03:26.000Z"
 BEGAN = 1_795_439_006_000
 
 
@@ -90,8 +98,8 @@ class OpencodeDatabase:
         self.session = self.id("ses")
         self.connection.execute(
             "INSERT INTO session (id, project_id, parent_id, slug, directory, title, version, time_created,"
-            " time_updated) VALUES (?, 'global', ?, 'brave-garden', ?, 'New session', '1.18.33', ?, ?)",
-            (self.session, parent, directory or self.directory, self.now, self.now),
+            " time_updated) VALUES (?, 'global', ?, 'brave-garden', ?, ?, '1.18.33', ?, ?)",
+            (self.session, parent, directory or self.directory, UNTITLED, self.now, self.now),
         )
         return self.session
 
@@ -172,6 +180,17 @@ class OpencodeDatabase:
         self.connection.execute(
             "UPDATE part SET data = ?, time_updated = ? WHERE id = ?", (json.dumps(data), self.now, part)
         )
+
+    def call(self, title: str) -> None:
+        """Give the session a title, as opencode does of itself after the first prompt."""
+        self.connection.execute("UPDATE session SET title = ? WHERE id = ?", (title, self.session))
+
+    def plan(self, *contents: str) -> None:
+        """Write the to-do list anew."""
+        self.connection.execute("DELETE FROM todo WHERE session_id = ?", (self.session,))
+        for place, content in enumerate(contents):
+            row = (self.session, content, "pending", "high", place, self.now, self.now)
+            self.connection.execute("INSERT INTO todo VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def revert(self, to: dict[str, str] | None) -> None:
         """Take back what was said from a message or part on, as ``/undo`` does."""

@@ -20,13 +20,15 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lastgood.context import Context
-    from lastgood.engine import ObjectWriter
+    from lastgood.engine import ObjectReader, ObjectWriter
     from lastgood.literals import ConversationForm
     from lastgood.model.session import CurrentWork, Session
-    from lastgood.worktree import Transcript
+    from lastgood.worktree import Beside, Transcript
+
+    KeptBeside = tuple[str, bytes, bytes, tuple[bytes, ...]]
 
 
 # --- How a growing transcript is cut into stored segments: new bytes are added, small ones joined (P5) ---
@@ -106,6 +108,26 @@ _STEP = 1 << 16
 _TRIES = 3
 
 
+def cut(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield bytes anew, each piece but the last as long as a segment: what stays in front is stored once."""
+    rest = b""
+    for piece in pieces:
+        rest += piece
+        while len(rest) >= SEGMENT_BYTES:
+            yield rest[:SEGMENT_BYTES]
+            rest = rest[SEGMENT_BYTES:]
+    if rest:
+        yield rest
+
+
+def folder_of(writer: ObjectWriter, blobs: Iterable[bytes]) -> bytes:
+    """Store the folder of what lies beside a conversation, and return its tree."""
+    return writer.directory(
+        Entry(name=b"%06d" % place, kind=FILE, mode=DEFAULT_FILE_MODE, oid=oid)
+        for place, oid in enumerate(blobs)
+    ).tree
+
+
 class GivenConversation(Value):
     """Where a conversation comes from: a file that the caller names, or messages as lines of JSON.
 
@@ -170,6 +192,20 @@ def transcript_notes(context: Context, session: Session | None) -> tuple[HealthN
     return ()
 
 
+def stands_as_kept(objects: ObjectReader, held: Conversation, file: Transcript) -> bool:
+    """Tell whether what lies beside a transcript is there as a checkpoint has it, but for a title."""
+    kept = reader.beside(objects, held.tree)
+    if not kept:
+        return True
+    there = {one.name: _but_title(one.pieces()) for one in file.beside(held.form) if one.name in kept}
+    return all(there.get(name) == _but_title(map(objects.read_blob, oids)) for name, oids in kept.items())
+
+
+def _but_title(pieces: Iterable[bytes]) -> bytes:
+    content = b"".join(pieces)
+    return content.partition(b"\n")[2] if content.startswith(b'{"title":') else content
+
+
 def _from_file(context: Context, path: bytes, writer: ObjectWriter) -> Captured:
     file = context.transcripts.open(path)
     try:
@@ -206,6 +242,10 @@ class _GivenMessages:
         import hashlib  # OpenSSL's, which is several times as fast on what is long
 
         return hashlib.sha1(memoryview(self._content)[:size], usedforsecurity=False).digest()
+
+    def beside(self, form: str) -> Iterable[Beside]:  # noqa: ARG002 - as of every transcript
+        """Return nothing: a caller has messages alone."""
+        return ()
 
     def close(self) -> None:
         """Hold nothing."""
@@ -260,11 +300,12 @@ class _Capture:
             else:  # what was stored ends within a line
                 messages = self._count(form, 0, end)
         segments = self._add(kept, end - start)
+        beside = self._beside(form, known)
         after = self._file.place()
         if after.size < end or (trusted is not None and self._digest(trusted.size) != trusted.digest):
             raise _FileReplaced
         held = Conversation(
-            tree=self._tree(segments).tree.hex(),
+            tree=self._tree(segments, beside).tree.hex(),
             form=form,
             size=end,
             messages=messages,
@@ -285,6 +326,7 @@ class _Capture:
                 digest=self._digest(end),
                 proven=self._turns[0],
                 summed=self._turns[1],
+                beside=beside,
             ),
         )
 
@@ -437,9 +479,27 @@ class _Capture:
             running.update(self._file.read(offset, min(WINDOW, size - offset)))
         return bytes(running.digest())
 
-    def _tree(self, segments: Sequence[tuple[bytes, int]]) -> TreeId:
+    def _beside(self, form: ConversationForm, known: PrefixEvidence | None) -> tuple[KeptBeside, ...]:
+        """Store what lies beside the transcript; what is the same as before is stored already."""
+        before: dict[str, KeptBeside] = {}
+        if known is not None and known.generation == self._generation:
+            before = {one[0]: one for one in known.beside}
+        found = []
+        for one in self._file.beside(form):
+            same = before.get(one.name) if one.stamp else None
+            if same is None or one.stamp != same[1] or self._writer.lacks([same[2], *same[3]]):
+                oids = tuple(self._writer.blob(piece) for piece in cut(one.pieces()))
+                same = (one.name, one.stamp, folder_of(self._writer, oids), oids)
+            if same[3]:
+                found.append(same)
+        return tuple(found)
+
+    def _tree(self, segments: Sequence[tuple[bytes, int]], beside: Sequence[KeptBeside]) -> TreeId:
         """Store the folders of the segments; those that are full and known are stored already."""
-        folders = []
+        folders = [
+            Entry(name=name.encode("ascii"), kind=DIRECTORY, mode=DEFAULT_DIRECTORY_MODE, oid=tree)
+            for name, _, tree, _ in beside
+        ]
         for start in range(0, len(segments), FOLDER):
             part = tuple(segments[start : start + FOLDER])
             oid = self._folders.get(part)

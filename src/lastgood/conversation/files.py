@@ -24,7 +24,7 @@ from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from lastgood.literals import ConversationForm
     from lastgood.worktree import Presence, Transcript
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 _HINT = "name the file in which the host keeps its transcript"
+# The first line of a transcript is not longer, or tells nothing.
+_HEAD_BYTES = 1 << 20
 _DATABASE = b"SQLite format 3\0"
 
 
@@ -86,11 +88,49 @@ class OpenTranscript:
             size -= len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def beside(self, form: str) -> Iterator[AgentFile]:
+        """Yield the transcripts of sub-agents, where a host of that form keeps them."""
+        from lastgood.conversation.agents import agents_beside
+
+        for path in agents_beside(form, self._path, lambda: self.read(0, _HEAD_BYTES).partition(b"\n")[0]):
+            try:
+                file = OpenTranscript(path)
+            except LastgoodError:  # it went meanwhile, or is none
+                continue
+            try:
+                yield AgentFile(path, file)
+            finally:
+                file.close()
+
     def close(self) -> None:
         """Let go of the file; harmless when repeated."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+class AgentFile:
+    """A sub-agent's transcript, to its last whole line, or what its host notes of one."""
+
+    __slots__ = ("_file", "_has_lines", "name", "stamp")
+
+    def __init__(self, path: bytes, file: OpenTranscript) -> None:
+        place = file.place()
+        self._file = file
+        self._has_lines = path.endswith(b".jsonl")
+        self.name = "agent." + os.path.basename(path).decode("ascii")
+        self.stamp = b"%d %d %d %d" % (place.device, place.inode, place.size, place.modified_ns)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield its bytes; what has no line's end yet is left to the next save."""
+        rest = b""
+        for offset in range(0, self._file.place().size, _READ_BYTES):
+            rest += self._file.read(offset, _READ_BYTES)
+            whole = rest.rfind(b"\n") + 1
+            yield rest[:whole]
+            rest = rest[whole:]
+        if not self._has_lines:
+            yield rest
 
 
 def unreadable(path: bytes, error: OSError) -> NotFound | Invalid:
@@ -126,7 +166,7 @@ def _demand_no_database(descriptor: int, path: bytes) -> None:
 # --- The transcripts of this machine. What is remembered of them between saves is one small file each,
 # checksummed, deletable (K6); a new one is put beside those of a host, and taken away again (rule T11) ---
 
-_FORMAT = b"lastgood transcript 2\n"
+_FORMAT = b"lastgood transcript 3\n"
 _DIGEST_BYTES = 20
 _PREFIX = b"transcript."
 # A workspace in which many sessions took turns remembers the latest of them.
@@ -280,8 +320,11 @@ class TranscriptFiles:
         finally:
             _unlink(aside)
 
-    def remove(self, path: bytes) -> None:
-        """Remove a file durably; harmless if it is gone."""
+    def remove(self, path: bytes, *, folders: int = 0) -> None:
+        """Remove a file durably, with so many of the folders that it lies in once they are empty.
+
+        Harmless if it is gone.
+        """
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -290,7 +333,14 @@ class TranscriptFiles:
             raise Unsafe(
                 f"{printable(to_text(path))} cannot be removed: {error.strerror}", hint="remove it by hand"
             ) from error
-        sync_directory(os.path.dirname(path))
+        folder = os.path.dirname(path)
+        for _ in range(folders):
+            try:
+                os.rmdir(folder)
+            except OSError:  # others lie there
+                break
+            folder = os.path.dirname(folder)
+        sync_directory(folder)
 
     def tidy(self, path: bytes) -> None:
         """Remove what a killed `place` of a file left beside it."""
@@ -318,6 +368,7 @@ def _encoded(evidence: PrefixEvidence, source: bytes) -> bytes:
             evidence.digest,
             evidence.proven,
             evidence.summed,
+            evidence.beside,
         )
     )
     return _FORMAT + bytes(sha1(body).digest()) + body
@@ -332,7 +383,7 @@ def _decoded(text: bytes, source: bytes) -> PrefixEvidence | None:
     if known != source or form not in CONVERSATION_FORMS:
         return None
     device, inode, size, modified_ns = place
-    segments, sums, folders, digest, proven, summed = held
+    segments, sums, folders, digest, proven, summed, beside = held
     return PrefixEvidence(
         generation=generation,
         place=FileExtent(device=device, inode=inode, size=size, modified_ns=modified_ns),
@@ -344,6 +395,7 @@ def _decoded(text: bytes, source: bytes) -> PrefixEvidence | None:
         digest=digest,
         proven=proven,
         summed=summed,
+        beside=beside,
     )
 
 

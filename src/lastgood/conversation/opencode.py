@@ -2,11 +2,14 @@
 
 A session is its head, then every message in order: a line that opens it, a line for each of its parts, and
 for an assistant's one that ends it. What opencode still changes is no line yet: so what is said later only
-adds lines, and the first lines are the conversation as it was. As a file for ``opencode import`` it gets
-ids of its own, as those in the database belong to the original.
+adds lines, and the first lines are the conversation as it was. Beside them a checkpoint has the rest as it
+stands: what may still change, the title, the to-do list. As a file for ``opencode import`` a conversation
+gets ids of its own, as those in the database belong to the original.
 """
 
 from __future__ import annotations
+
+from itertools import chain
 
 from lastgood.errors import Damaged, Invalid
 from lastgood.model.canonical import loads
@@ -26,6 +29,11 @@ _OPENING = frozenset(
 _SETTLED = frozenset({"completed", "error"})
 _TITLE = 60
 PART_END = b"}\n"
+# What a tool is said to have come to by opencode itself where its answer was broken off.
+_ABORTED = "Tool execution aborted"
+# Titles that opencode gives before it knows better.
+_UNTITLED = ("New session - ", "Child session - ")
+_TODO = ("content", "status", "priority")
 _NO_TOKENS = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
 
 
@@ -37,6 +45,16 @@ def is_session(name: str) -> bool:
 def head_line(session: Mapping[str, object]) -> bytes:
     """Return the first line: what a session is as long as it lives; not its title, which changes."""
     return _line({"host": HOST, "session": session})
+
+
+def title_line(title: str) -> bytes:
+    """Return the line of the rest that says what a conversation is called now."""
+    return _line({"title": title})
+
+
+def todo_line(todo: Iterable[Mapping[str, object]]) -> bytes:
+    """Return the line of the rest that has the to-do list as it stands now."""
+    return _line({"todo": list(todo)})
 
 
 def opening_line(message: str, info: Mapping[str, object]) -> bytes:
@@ -126,47 +144,127 @@ def fork_id(seed: bytes, *, old: str) -> str:
     return old[:_ORDERED] + "".join(letters)
 
 
-def importable(lines: Iterable[bytes], *, old: str, new: str) -> Iterator[bytes]:
-    """Yield the JSON that ``opencode import`` reads: the lines of session ``old`` as a session ``new``.
+def importable(
+    lines: Iterable[bytes], rest: Iterable[bytes] = (), *, old: str, new: str, agents: Iterable[str] = ()
+) -> Iterator[bytes]:
+    """Yield the JSON that ``opencode import`` reads: the lines of a session, as it comes under a new id.
 
-    What is no JSON object, as what became broken in the database, is left out. Raises `Invalid` if the first
-    line is none of a session.
+    ``new`` is that of session ``old``, which is this one, or that to which it belongs as one of its
+    sub-``agents``. What went on is closed as opencode does where an answer is broken off. What is no JSON
+    object, as what became broken in the database, is left out. Raises `Invalid` if the first line is none
+    of a session.
     """
     records = map(_record, lines)
     session = next(records, {}).get("session")
     if not isinstance(session, dict):
         raise Invalid("it begins with no session of opencode", hint="restore without: --only files")
-    ids = _Ids(old, new)
-    title, time = "", _time(session)
+    ids = _Ids(old, new, agents)
+    standing = [_record(line) for line in rest]
+    title, time = _titled(session, *standing), _time(session)
     yield b'{"messages":['
-    for place, (info, parts) in enumerate(_messages(records)):
+    for place, (info, parts) in enumerate(_messages(chain(records, standing))):
         title, time = title or _title(parts), {**time, "updated": _latest(info, time)}
         for one in (info, *parts):
-            one["sessionID"] = old
-        yield b"," * bool(place) + ids.renewed(_line({"info": info, "parts": parts}).rstrip(b"\n"))
+            one["sessionID"] = session["id"]
+        said = {"info": _ended(info), "parts": [_closed(one, info) for one in parts if not _is_unsaid(one)]}
+        yield b"," * bool(place) + ids.renewed(_line(said).rstrip(b"\n"))
     info = {**session, "title": title or "Brought back", "time": {"updated": time.get("created"), **time}}
     yield b'],"info":' + ids.renewed(_line(info).rstrip(b"\n")) + b"}\n"
+
+
+def todo_statement(head: bytes, rest: Iterable[bytes], *, session: str) -> bytes | None:
+    """Return the SQL that ``opencode db`` gives a session its to-do list by; None where there is none.
+
+    Texts are written in hex, so that none ends its own.
+    """
+    found = _record(head).get("session")
+    created = _time(found).get("created") if isinstance(found, dict) else None
+    now = created if isinstance(created, int) else 0
+    todo = next((found["todo"] for found in map(_record, rest) if "todo" in found), None)
+    rows = [
+        ", ".join([_text(session), *(_text(str(one.get(key))) for key in _TODO), f"{place}, {now}, {now}"])
+        for place, one in enumerate(todo if isinstance(todo, list) else ())
+        if isinstance(one, dict)
+    ]
+    if not rows:
+        return None
+    columns = ", ".join(("session_id", *_TODO, "position", "time_created", "time_updated"))
+    values = ", ".join(f"({row})" for row in rows)
+    statement = f"INSERT OR IGNORE INTO todo ({columns}) VALUES {values}\n"  # noqa: S608 - texts are in hex
+    return statement.encode("ascii")
+
+
+def _text(text: str) -> str:
+    return f"CAST(X'{text.encode('utf-8', 'replace').hex()}' AS TEXT)"
+
+
+def copied_id(new: str, *, old: str) -> str:
+    """Return the id in a copy of what has another one in the original; ``new`` is that of the copy."""
+    from hashlib import sha256
+
+    return fork_id(sha256(f"{new} {old}".encode()).digest()[:16], old=old)
 
 
 class _Ids:
     """The ids of a copy: of its session the one that was chosen, of the rest such as follow from that."""
 
-    def __init__(self, old: str, new: str) -> None:
+    def __init__(self, old: str, new: str, agents: Iterable[str]) -> None:
         import re  # lazily: a save has no use for it
 
-        # Every JSON string that is exactly an id; a quote after a backslash is no end of one.
-        self._id = re.compile(rb'(?<!\\)"(%b|(?:msg|prt)_[0-9a-f]{12}[0-9A-Za-z]{14})"' % old.encode())
+        # Every JSON string that is exactly an id; a quote after a backslash is no end of one. An agent is
+        # told those of its sub-agents in the middle of a text.
+        within = b"|".join(one.encode() for one in agents if is_session(one))
+        whole = rb"%b|(?:msg|prt)_[0-9a-f]{12}[0-9A-Za-z]{14}" % old.encode()
+        pattern = rb'(?<=(?<!\\)")(?:%b)(?=")' % whole
+        if within:
+            pattern += rb"|(?<![0-9A-Za-z_])(?:%b)(?![0-9A-Za-z_])" % within
+        self._id = re.compile(pattern)
         self._old, self._new = old, new
 
     def renewed(self, text: bytes) -> bytes:
-        return self._id.sub(lambda found: b'"%b"' % self._other(found[1].decode()).encode(), text)
+        return self._id.sub(lambda found: self._other(found[0].decode()).encode(), text)
 
     def _other(self, one: str) -> str:
-        from hashlib import sha256
+        return self._new if one == self._old else copied_id(self._new, old=one)
 
-        if one == self._old:
-            return self._new
-        return fork_id(sha256(f"{self._new} {one}".encode()).digest()[:16], old=one)
+
+def _titled(*records: Mapping[str, object]) -> str:
+    """Return the title that is told last, "" where opencode gave none yet."""
+    told = [str(one["title"]) for one in records if one.get("title")]
+    return "" if not told or told[-1].startswith(_UNTITLED) else told[-1]
+
+
+def _ended(info: dict[str, object]) -> dict[str, object]:
+    """Return a message that is over: else what was asked after it would be shown as waiting for it."""
+    if has_ended(info):
+        return info
+    return {**info, "time": {**_time(info), "completed": _time(info).get("created")}}
+
+
+def _is_unsaid(part: Mapping[str, object]) -> bool:
+    """Tell whether a part is a text or thought of which nothing came in yet."""
+    return part.get("type") in {"text", "reasoning"} and not part.get("text") and not is_settled(part)
+
+
+def _closed(part: dict[str, object], info: Mapping[str, object]) -> dict[str, object]:
+    """Return a part that does not go on: a tool that ran failed, with what it had put out so far."""
+    if is_settled(part):
+        return part
+    state, time = part.get("state"), _time(part)
+    if part.get("type") != "tool":
+        return {**part, "time": {**time, "end": time.get("start")}}
+    if not isinstance(state, dict):
+        return part
+    began = _time(state).get("start", _time(info).get("created"))
+    kept, known = state.get("input"), state.get("metadata")
+    aborted = {
+        "status": "error",
+        "input": kept if isinstance(kept, dict) else {},
+        "error": _ABORTED,
+        "metadata": {**(known if isinstance(known, dict) else {}), "interrupted": True},
+        "time": {"start": began, "end": began},
+    }
+    return {**part, "state": aborted}
 
 
 def _record(line: bytes) -> dict[str, object]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from bisect import bisect_right
+from functools import partial
 from zlib import crc32
 
 from lastgood.catalogue.sqlite import sqlite3
 from lastgood.conversation import opencode
-from lastgood.conversation.reader import parsed
+from lastgood.conversation.reader import REST, agent_name, parsed
 from lastgood.errors import Invalid, NotFound
 from lastgood.model.checkpoint import FileExtent
 from lastgood.paths import printable, to_text
@@ -21,7 +23,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     # What a row says of a message; its bytes where that is no JSON object.
@@ -32,7 +34,25 @@ _HELD = "save again when opencode has finished what it is at"
 _DAMAGED = "the database is damaged; see what opencode itself can still read of it: opencode session list"
 # Seconds: longer than SQLite is at its log, shorter than anybody minds.
 _PATIENCE = 0.25
-_SESSION = "SELECT id, slug, project_id, directory, version, time_created, revert FROM session WHERE id = ?"
+# Seconds: what was written less long ago may be written again under the same time.
+_YOUNG = 2
+_SESSION = (
+    "SELECT id, slug, project_id, directory, version, time_created, revert, title, parent_id, permission"
+    " FROM session WHERE id = ?"
+)
+_AGENTS = (
+    "WITH RECURSIVE below (id) AS (SELECT id FROM session WHERE parent_id = ? UNION"
+    " SELECT session.id FROM session JOIN below ON session.parent_id = below.id)"
+    " SELECT id FROM below ORDER BY id"
+)
+# What is another one as soon as a session, its messages or their parts are.
+_STAMP = (
+    "SELECT time_updated, title, parent_id, permission,"
+    " (SELECT count(*) || ' ' || sum(time_updated) FROM message WHERE session_id = session.id),"
+    " (SELECT count(*) || ' ' || sum(time_updated) FROM part WHERE session_id = session.id),"
+    " (SELECT max(time_updated) FROM part WHERE session_id = session.id) FROM session WHERE id = ?"
+)
+_TODO = "SELECT content, status, priority FROM todo WHERE session_id = ? ORDER BY position"
 _MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
 # The length of a blob, as that of a text is counted in characters.
 _PARTS = (
@@ -69,6 +89,28 @@ class _Part(Value):
     size: int
 
 
+class _Line(Value):
+    """A line of a message: its bytes, or how it begins, and the row of the part that it goes on with."""
+
+    text: bytes
+    part: _Part | None = None
+
+
+class _Kept:
+    """What is kept beside a conversation."""
+
+    __slots__ = ("_pieces", "name", "stamp")
+
+    def __init__(self, name: str, pieces: Callable[[], Iterator[bytes]], *, stamp: bytes = b"") -> None:
+        self.name = name
+        self.stamp = stamp
+        self._pieces = pieces
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield its bytes."""
+        return self._pieces()
+
+
 class OpenConversation:
     """One session, read as it was when it was opened.
 
@@ -80,6 +122,8 @@ class OpenConversation:
         "_database",
         "_evidence",
         "_lines",
+        "_name",
+        "_open",
         "_path",
         "_place",
         "_read_last",
@@ -94,12 +138,15 @@ class OpenConversation:
         self._database, _, name = path.rpartition(b"/")
         # Of each line its bytes, or how it begins and the row of the part that it goes on with.
         self._lines: list[tuple[bytes, int | None]] = []
+        # What comes behind them, and may still change.
+        self._open: list[_Line] = []
         self._starts = [0]
         self._read_last = (-1, b"")
         self._evidence = 0
         self._connection: sqlite3.Connection | None = None
         try:
-            self._place = self._taken(name.decode("ascii"))
+            self._name = name.decode("ascii")
+            self._place = self._taken(self._name)
         except sqlite3.Error as error:
             self.close()
             raise self._unreadable(error) from error
@@ -143,14 +190,70 @@ class OpenConversation:
             self._connection.close()
             self._connection = None
 
+    def beside(self, form: str) -> Iterator[_Kept]:  # noqa: ARG002 - as of every transcript
+        """Yield what may still change of the session, and the conversations of its sub-agents."""
+        try:
+            yield _Kept(REST, self._rest)
+            for (agent,) in self._rows(_AGENTS, self._name):
+                name = agent_name(str(agent))
+                if name is not None:
+                    yield _Kept(name, partial(self._of_agent, str(agent)), stamp=self._stamp(str(agent)))
+        except sqlite3.Error as error:
+            raise self._unreadable(error) from error
+
+    def _rest(self) -> Iterator[bytes]:
+        """Yield the lines of what may still change, as it stands."""
+        ((*_, title, _, _),) = self._rows(_SESSION, self._name)
+        yield opencode.title_line(str(title))
+        try:
+            todo = self._rows(_TODO, self._name)
+        except sqlite3.OperationalError:  # an opencode that keeps it elsewhere
+            todo = []
+        if todo:
+            keys = ("content", "status", "priority")
+            yield opencode.todo_line(dict(zip(keys, row, strict=True)) for row in todo)
+        yield from map(self._text, self._open)
+
+    def _of_agent(self, name: str) -> Iterator[bytes]:
+        """Yield the lines of a sub-agent's session, as it stands."""
+        head, said = self._said(name, agent=True)
+        yield head
+        for message, info, parts, over in said:
+            yield from (self._text(line) for line in _lines_of(message, info, parts, over=over))
+
+    def _stamp(self, name: str) -> bytes:
+        (row,) = self._rows(_STAMP, name)
+        if max(row[0] or 0, row[-1] or 0) > (time.time() - _YOUNG) * 1000:
+            return b""
+        return repr(row).encode("utf-8", "backslashreplace")
+
     def _take(self, name: str) -> None:
         """Note the lines of a session, without keeping what is long."""
+        head, said = self._said(name)
+        self._add(head)
+        stays = True
+        for message, info, parts, over in said:
+            for line in _lines_of(message, info, parts, over=over):
+                stays = stays and (over or line.part is None or self._is_settled(line.part))
+                if stays:
+                    self._note(line)
+                else:
+                    self._open.append(line)
+            stays = stays and over
+
+    def _said(
+        self, name: str, *, agent: bool = False
+    ) -> tuple[bytes, list[tuple[str, _Info, Sequence[_Part], bool]]]:
+        """Return the first line of a session, and its messages: id, row, parts, whether it is over."""
         rows = self._rows(_SESSION, name)
         if not rows:
             raise NotFound(f"there is no transcript {self._shown}", hint=_HINT)
-        found, slug, project, directory, version, created, revert = rows[0]
+        found, slug, project, directory, version, created, revert, title, parent, permission = rows[0]
         session = {"id": found, "slug": slug, "projectID": project, "directory": directory}
-        self._add(opencode.head_line({**session, "version": version, "time": {"created": created}}))
+        session |= {"version": version, "time": {"created": created}}
+        if agent:
+            session |= {"parentID": parent, "title": title}
+            session |= {} if permission is None else {"permission": _json(permission)}
         parts: dict[str, list[_Part]] = {}
         for number, part, message, updated, size in self._rows(_PARTS, name):
             parts.setdefault(message, []).append(_Part(number=number, id=part, updated=updated, size=size))
@@ -165,40 +268,30 @@ class OpenConversation:
             for place, (_, info) in enumerate(said)
             if not isinstance(info, bytes) and opencode.is_assistant(info)
         ]
-        for place, (message, info) in enumerate(said):
-            if isinstance(info, bytes):
-                over = place + 1 < len(said)
-            else:
-                over = opencode.has_ended(info) or place < answers[-1]
-            if not self._take_message(message, info, parts.get(message, ()), over=over):
-                return
-
-    def _take_message(self, message: str, info: _Info, parts: Sequence[_Part], *, over: bool) -> bool:
-        """Note the lines of a message; False if what comes next may still change.
-
-        Of a message that is no JSON object nobody knows whose it is; what it says lies in its parts.
-        """
-        role = None if isinstance(info, bytes) else str(info.get("role"))
-        self._add(
-            opencode.broken_line(message, info)
-            if isinstance(info, bytes)
-            else opencode.opening_line(message, info)
-        )
-        for part in parts:
-            if not over and not self._is_settled(part):
-                return False
-            begin = opencode.part_line(part.id, message=message, role=role)
-            self._lines.append((begin, part.number))
-            self._starts.append(self._starts[-1] + len(begin) + part.size + len(opencode.PART_END))
-            self._evidence = crc32(b"%d" % part.updated, self._evidence)
-        if over and not isinstance(info, bytes) and opencode.is_assistant(info):
-            self._add(opencode.ending_line(message, info))
-        return over
+        return opencode.head_line(session), [
+            (
+                message,
+                info,
+                parts.get(message, ()),
+                place + 1 < len(said)
+                if isinstance(info, bytes)
+                else opencode.has_ended(info) or place < answers[-1],
+            )
+            for place, (message, info) in enumerate(said)
+        ]
 
     def _is_settled(self, part: _Part) -> bool:
         """Tell whether a part of a message that goes on will stay; what is broken is not written to."""
         record = _record(self._content(part.number))
         return isinstance(record, bytes) or opencode.is_settled(record)
+
+    def _note(self, line: _Line) -> None:
+        if line.part is None:
+            self._add(line.text)
+            return
+        self._lines.append((line.text, line.part.number))
+        self._starts.append(self._starts[-1] + len(line.text) + line.part.size + len(opencode.PART_END))
+        self._evidence = crc32(b"%d" % line.part.updated, self._evidence)
 
     def _add(self, line: bytes) -> None:
         self._lines.append((line, None))
@@ -216,6 +309,11 @@ class OpenConversation:
             except sqlite3.Error as error:
                 raise self._unreadable(error) from error
         return self._read_last[1]
+
+    def _text(self, line: _Line) -> bytes:
+        if line.part is None:
+            return line.text
+        return line.text + self._content(line.part.number) + opencode.PART_END
 
     def _content(self, number: int) -> bytes:
         """Return the JSON of a part on one line: an end of a line in it can only stand between values."""
@@ -255,6 +353,30 @@ def _record(data: object) -> _Info:
     content = data if isinstance(data, bytes) else str(data).encode("utf-8", "replace")
     record = parsed(content)
     return content if record is None else record
+
+
+def _json(text: object) -> object:
+    """Return what a column of JSON says."""
+    import json
+
+    return json.loads(str(text))
+
+
+def _lines_of(message: str, info: _Info, parts: Sequence[_Part], *, over: bool) -> Iterator[_Line]:
+    """Yield the lines of a message.
+
+    Of one that is no JSON object nobody knows whose it is; what it says lies in its parts.
+    """
+    if isinstance(info, bytes):
+        yield _Line(text=opencode.broken_line(message, info))
+        role = None
+    else:
+        yield _Line(text=opencode.opening_line(message, info))
+        role = str(info.get("role"))
+    for part in parts:
+        yield _Line(text=opencode.part_line(part.id, message=message, role=role), part=part)
+    if over and not isinstance(info, bytes) and opencode.is_assistant(info):
+        yield _Line(text=opencode.ending_line(message, info))
 
 
 def _until(

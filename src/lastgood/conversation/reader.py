@@ -10,7 +10,6 @@ from __future__ import annotations
 from lastgood.conversation import opencode
 from lastgood.errors import Damaged
 from lastgood.model.tree import TreeId
-from lastgood.paths import to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -210,35 +209,10 @@ def fork_id(form: ConversationForm, seed: bytes, *, old: str) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def resume_command(host: str, session: str, *, copy: bytes | None = None) -> str | None:
-    """Return what to type so that a host goes on with a session; None for one that nobody knows.
-
-    With a ``copy`` that a restore wrote: opencode has to take that in first.
-    """
+def resume_command(host: str, session: str) -> str | None:
+    """Return what to type so that a host goes on with a session; None for one that nobody knows."""
     words = _RESUMING.get(host)
-    if words is None:
-        return None
-    if host != opencode.HOST or copy is None:
-        return f"{words} {session}"
-    from shlex import quote
-
-    return f"opencode import {quote(to_text(copy))} && {words} {session}"
-
-
-def copied(form: ConversationForm, pieces: Iterator[bytes], *, old: str, new: str) -> Iterator[bytes]:
-    """Yield a conversation as a host takes it for another session; else as it is, ending with a last line."""
-    if form == "opencode":
-        yield from opencode.importable(lines_of(pieces), old=old, new=new)
-        return
-    rest = b""
-    for piece in pieces:
-        rest += piece
-        whole = rest.rfind(b"\n") + 1
-        if whole:
-            yield renamed(rest[:whole], old=old, new=new)
-            rest = rest[whole:]
-    if rest:
-        yield renamed(rest, old=old, new=new) + b"\n"
+    return None if words is None else f"{words} {session}"
 
 
 def renamed(line: bytes, *, old: str, new: str) -> bytes:
@@ -254,11 +228,33 @@ def renamed(line: bytes, *, old: str, new: str) -> bytes:
 # --- Reading what is stored of a conversation: its segments, its lines, which of them are messages ---
 
 
+# What is kept beside a transcript lies below its segments' folders, which have numbers for names: what of
+# it may still change, and of each sub-agent its own conversation, under the name that the host gives it.
+REST = "rest"
+AGENT = "agent."
+_NAME = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz._-")
+_NAME_BYTES = 200
+
+
+def agent_name(name: str) -> str | None:
+    """Return under which name a sub-agent's conversation is kept; None of what no host calls one."""
+    return AGENT + name if 0 < len(name) <= _NAME_BYTES and _NAME.issuperset(name) else None
+
+
 def blobs(objects: ObjectReader, tree: str) -> Iterator[bytes]:
     """Yield the segments of a conversation in order."""
     for folder in objects.directory(TreeId(tree=bytes.fromhex(tree))):
-        for entry in objects.directory(folder.tree_id):
-            yield entry.oid
+        if folder.name.isdigit():
+            yield from (entry.oid for entry in objects.directory(folder.tree_id))
+
+
+def beside(objects: ObjectReader, tree: str) -> dict[str, tuple[bytes, ...]]:
+    """Return the blobs of what is kept beside a conversation, by its names."""
+    return {
+        folder.name.decode("ascii", "replace"): tuple(one.oid for one in objects.directory(folder.tree_id))
+        for folder in objects.directory(TreeId(tree=bytes.fromhex(tree)))
+        if not folder.name.isdigit()
+    }
 
 
 def first_line(objects: ObjectReader, tree: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from lastgood.conversation import capture
-from lastgood.conversation.reader import blobs
+from lastgood.conversation.reader import beside, blobs
 from lastgood.errors import Damaged, LastgoodError, NotFound, Unsafe
 from lastgood.exchange.form import is_sound
 from lastgood.ledger import cells as plain
@@ -39,7 +39,7 @@ from lastgood.workplan.plan import PLAN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Protocol
 
     from lastgood.context import Context, WorkReader
@@ -512,16 +512,19 @@ class _Packing:
             return conversation
         known = self._spoken.get(conversation.tree)
         if known is None:
-            content = b"".join(self._engine.read_blob(oid) for oid in blobs(self._engine, conversation.tree))
-            shown = redact_lines(content)
+            tree = conversation.tree
+            parts = {"": tuple(blobs(self._engine, tree)), **beside(self._engine, tree)}
+            contents = {name: b"".join(map(self._engine.read_blob, oids)) for name, oids in parts.items()}
+            shown = {name: redact_lines(content) for name, content in contents.items()}
             known = conversation
-            if shown != content:
-                known = conversation.replace(tree=self._spoken_tree(shown).tree.hex(), size=len(shown))
+            if shown != contents:
+                said = shown.pop("")
+                known = conversation.replace(tree=self._spoken_tree(said, shown).tree.hex(), size=len(said))
             self._spoken[conversation.tree] = known
         return known
 
-    def _spoken_tree(self, content: bytes) -> TreeId:
-        """Store a conversation in segments."""
+    def _spoken_tree(self, content: bytes, beside: Mapping[str, bytes]) -> TreeId:
+        """Store a conversation in segments, and what lies beside it."""
         folders: dict[bytes, list[Entry]] = {}
         start = 0
         for place, size in enumerate(capture.segment_sizes(len(content))):
@@ -542,6 +545,12 @@ class _Packing:
                     oid=made.tree,
                     modes=made.modes,
                 )
+            )
+        for kept, said in beside.items():
+            oids = map(self._writer.blob, capture.cut((said,)))
+            tree = capture.folder_of(self._writer, oids)
+            rows.append(
+                Entry(name=kept.encode("ascii"), kind=DIRECTORY, mode=DEFAULT_DIRECTORY_MODE, oid=tree)
             )
         return self._writer.directory(rows)
 

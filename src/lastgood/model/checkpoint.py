@@ -317,10 +317,10 @@ CONVERSATION_FORMS: tuple[ConversationForm, ...] = (
 class Conversation(Value):
     """Where a conversation's bytes are, and how much of it there is.
 
-    ``tree`` is the git tree of its segments in hex: subtrees of blobs whose bytes, joined in the order of
-    their names, are the transcript up to the moment of the checkpoint (``size`` bytes, exactly as
-    they were). ``source`` is the file that it was read from, None for messages. ``messages`` counts
-    messages as the form defines them.
+    ``tree`` is the git tree of its segments in hex: subtrees of blobs, under numbers, whose bytes, joined in
+    the order of their names, are the transcript up to the moment of the checkpoint (``size`` bytes, exactly
+    as they were). What is kept beside it lies there too, under names. ``source`` is the file that it was
+    read from, None for messages. ``messages`` counts messages as the form defines them.
     """
 
     tree: str
@@ -345,8 +345,8 @@ class PrefixEvidence(Value):
     ``segments`` are the stored blobs (id and size in bytes) in order, ``sums`` their CRC-32, ``folders``
     the trees of those folders in which no more of them have room. ``digest``
     is that of some windows of the file. ``proven`` tells whose turn it is to be read again and compared
-    by id, ``summed`` the same for a comparison by sum. Derived: without it the next save reads all
-    (rule K6).
+    by id, ``summed`` the same for a comparison by sum. ``beside`` is what is kept beside it: name, stamp,
+    tree, blobs. Derived: without it the next save reads all (rule K6).
     """
 
     generation: str
@@ -359,6 +359,7 @@ class PrefixEvidence(Value):
     digest: bytes
     proven: tuple[int, int] = (0, 0)
     summed: tuple[int, int] = (0, 0)
+    beside: tuple[tuple[str, bytes, bytes, tuple[bytes, ...]], ...] = ()
 
     @property
     def size(self) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from lastgood import tasks
 from lastgood.catalogue import Query, WorkspaceRow
+from lastgood.conversation.reader import beside as beside_conversation
 from lastgood.conversation.reader import blobs
 from lastgood.errors import Damaged, LastgoodError, NoRoom, Unsafe, crowded
 from lastgood.model.checkpoint import AND, NOT_READ, NOT_READ_BACK, TreeRef, decode
@@ -25,8 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lastgood.context import Context
-    from lastgood.engine import CheckpointContents, Fault
-    from lastgood.model.checkpoint import Checkpoint, Manifest
+    from lastgood.engine import CheckpointContents, EngineReader, Fault
+    from lastgood.model.checkpoint import Checkpoint, Conversation, Manifest
     from lastgood.model.session import Progress
     from lastgood.model.tree import Entry
 
@@ -532,7 +535,7 @@ def _trial_beside(context: Context, checkpoint: Checkpoint, *, read: dict[bytes,
     wrong = []
     spoken = manifest.conversation
     try:
-        if spoken is not None and sum(map(size_of, blobs(context.engine, spoken.tree))) != spoken.size:
+        if spoken is not None and not _is_whole(context.engine, spoken, size_of):
             wrong.append(CONVERSATION)
     except Damaged:
         wrong.append(CONVERSATION)
@@ -549,6 +552,13 @@ def _trial_beside(context: Context, checkpoint: Checkpoint, *, read: dict[bytes,
         except Damaged:
             wrong.append(STATE + b"/" + name.encode("utf-8", "surrogateescape"))
     return tuple(wrong)
+
+
+def _is_whole(engine: EngineReader, spoken: Conversation, size_of: Callable[[bytes], int]) -> bool:
+    """Read a conversation with what is kept beside it, and tell if it is as long as it was; `Damaged`."""
+    for oid in chain(*beside_conversation(engine, spoken.tree).values()):
+        size_of(oid)
+    return sum(map(size_of, blobs(engine, spoken.tree))) == spoken.size
 
 
 def _trial(context: Context, tree: TreeId, aside: Aside) -> tuple[tuple[bytes, ...], str]:

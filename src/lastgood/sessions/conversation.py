@@ -6,13 +6,14 @@ from itertools import chain, islice
 
 from lastgood.catalogue import Query
 from lastgood.conversation import reader
-from lastgood.conversation.capture import GivenConversation
+from lastgood.conversation.capture import GivenConversation, stands_as_kept
 from lastgood.errors import LastgoodError
 from lastgood.model.canonical import PATH
 from lastgood.model.run import LastConversation
 from lastgood.paths import to_text
 from lastgood.save import save
 from lastgood.transaction import Draft
+from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _copy(context: Context, name: str | None) -> tuple[bytes, str | None] | None
                 return taken, reader.resume_command(host, session)
             path = PATH.read(part.after["transcript"])
             if _is_readable(context, path):
-                return path, reader.resume_command(host, session, copy=path)
+                return path, cast("str | None", part.after.get("resume_command"))
     return None
 
 
@@ -106,7 +107,13 @@ def has_rest(context: Context, session: Session) -> bool:
 
 def _goes_on(context: Context, path: bytes, held: Conversation | None) -> bool:
     try:
-        return _size(context, path) != (0 if held is None else held.size)
+        file = context.transcripts.open(path)
+        try:
+            if file.place().size != (0 if held is None else held.size):
+                return True
+            return held is not None and not stands_as_kept(context.engine, held, file)
+        finally:
+            file.close()
     except LastgoodError:
         return False
 

@@ -6,7 +6,9 @@ help nobody. A copy under a new session id, cut at the checkpoint, is what the h
 
 from __future__ import annotations
 
-from lastgood.conversation import reader
+from lastgood.conversation import copies, reader
+from lastgood.conversation.capture import stands_as_kept
+from lastgood.conversation.copies import Copying
 from lastgood.conversation.reader import blobs
 from lastgood.errors import Conflict, Damaged, Invalid, LastgoodError, NotFound, Unsafe
 from lastgood.model.canonical import PATH, path_value
@@ -15,9 +17,10 @@ from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from lastgood.context import Context
+    from lastgood.conversation.copies import Copy
     from lastgood.literals import ConversationForm
     from lastgood.model.checkpoint import Checkpoint, Conversation
     from lastgood.transaction import RestoreTransaction
@@ -62,20 +65,21 @@ def refuse(context: Context, part: Part) -> None:
     """Refuse to write where there is something else by now, or no fit folder."""
     if not part.after:
         return  # what was continued since is kept when it comes to that
-    path = _path(part.after)
-    _folder(context, str(part.after["form"]), path)
-    if _presence(context, part.after) == "different":
-        raise Conflict(
-            "something else lies where the conversation was to go",
-            hint="plan the restore anew",
-            details={"transcript": path_value(path)},
-        )
+    _folder(context, str(part.after["form"]), _path(part.after))
+    for one in _files(part.after):
+        if _presence(context, one) == "different":
+            raise Conflict(
+                "something else lies where the conversation was to go",
+                hint="plan the restore anew",
+                details={"transcript": path_value(_path(one))},
+            )
 
 
 def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
     """Write the transcript, or take it away again unless somebody went on with it; can be repeated."""
     try:
-        restoring.transcripts.tidy(_path(part.after or part.before))
+        for one in _files(part.after or part.before):
+            restoring.transcripts.tidy(_path(one))
         return _written(restoring, part.after) if part.after else _removed(restoring, part.before)
     except LastgoodError as error:
         return PartOutcome(scope="conversation", result="failed", reason=error.message)
@@ -127,7 +131,7 @@ def _as_messages(target: Checkpoint, why: str, *, mend: object = None) -> Remark
 
 
 def _is_whole(context: Context, held: Conversation, source: bytes) -> bool:
-    """Tell whether the original is exactly what the checkpoint holds of it."""
+    """Tell whether the original, with what lies beside it, is exactly what the checkpoint holds of it."""
     try:
         file = context.transcripts.open(source)
     except (NotFound, Invalid):
@@ -141,11 +145,11 @@ def _is_whole(context: Context, held: Conversation, source: bytes) -> bool:
             if file.read(offset, len(content)) != content:
                 return False
             offset += len(content)
+        return stands_as_kept(context.engine, held, file)
     except Invalid:
         return False
     finally:
         file.close()
-    return True
 
 
 def _copy(context: Context, held: Conversation, *, original: bytes, old: str, checkpoint: str) -> Part:
@@ -162,10 +166,9 @@ def _copy(context: Context, held: Conversation, *, original: bytes, old: str, ch
             break
     else:
         raise Unsafe("there are too many copies of this conversation", hint="remove those not needed")
-    running, size = sha256(), 0
-    for piece in _pieces(context, held.form, held.tree, old=old, new=new):
-        running.update(piece)
-        size += len(piece)
+    copying = Copying(context.engine, held.form, held.tree, path=path, ids=(old, new))
+    files = copying.copies()
+    first, *others = [_as_written(one) for one in files]
     return Part(
         scope="conversation",
         before={},
@@ -175,52 +178,66 @@ def _copy(context: Context, held: Conversation, *, original: bytes, old: str, ch
             "messages": held.messages,
             "old": old,
             "session": new,
-            "transcript": path_value(path),
+            **first,
             **({} if taken is None else {"taken": path_value(taken)}),
-            "bytes": size,
-            "sha256": running.hexdigest(),
-            "resume_command": reader.resume_command(held.form, new, copy=path),
+            **({"beside": others} if others else {}),
+            "resume_command": copying.resume_command(files),
             "note": _NOTE,
         },
     )
 
 
-def _pieces(context: Context, form: ConversationForm, tree: str, *, old: str, new: str) -> Iterator[bytes]:
-    """Yield a conversation as its host is to find it."""
-    segments = (context.engine.read_blob(oid) for oid in blobs(context.engine, tree))
-    return reader.copied(form, segments, old=old, new=new)
+def _as_written(copy: Copy) -> dict[str, object]:
+    """Return what tells a file that is written, or would be, from any other."""
+    from hashlib import sha256
+
+    running, size = sha256(), 0
+    for piece in copy.pieces():
+        running.update(piece)
+        size += len(piece)
+    return {"transcript": path_value(copy.path), "bytes": size, "sha256": running.hexdigest()}
+
+
+def _files(side: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """Return what is known of each file of a copy, the transcript's first."""
+    return [side, *cast("list[Mapping[str, object]]", side.get("beside", []))]
 
 
 def _written(restoring: RestoreTransaction, after: Mapping[str, object]) -> PartOutcome:
     context = restoring.context
-    found = _presence(context, after)
-    if found == "different":
-        return PartOutcome(
-            scope="conversation", result="failed", reason="something else lies where it was to go"
-        )
-    if found == "absent":
-        path = _path(after)
-        _folder(context, str(after["form"]), path)
-        form = cast("ConversationForm", after["form"])
-        old, new = str(after["old"]), str(after["session"])
-        pieces = _pieces(context, form, str(after["tree"]), old=old, new=new)
-        restoring.transcripts.place(path, pieces)
+    path = _path(after)
+    form, ids = cast("ConversationForm", after["form"]), (str(after["old"]), str(after["session"]))
+    copying = Copying(context.engine, form, str(after["tree"]), path=path, ids=ids)
+    there = {copy.path: copy for copy in copying.copies()}
+    # The transcript last: what makes the others come along is there before it.
+    for one in reversed(_files(after)):
+        found = _presence(context, one)
+        if found == "different":
+            return PartOutcome(
+                scope="conversation", result="failed", reason="something else lies where it was to go"
+            )
+        if found == "absent":
+            _folder(context, form, path)
+            restoring.transcripts.place(_path(one), there[_path(one)].pieces())
     details = {key: after[key] for key in ("messages", "transcript", "resume_command", "note")}
     return PartOutcome(scope="conversation", result="restored", details=details)
 
 
 def _removed(restoring: RestoreTransaction, before: Mapping[str, object]) -> PartOutcome:
     details = {"transcript": before["transcript"]}
-    found = _presence(restoring.context, before)
-    if found == "different":
+    files = _files(before)
+    found = [_presence(restoring.context, one) for one in files]
+    if "different" in found:
         return PartOutcome(
             scope="conversation",
             result="kept",
             reason="the transcript was continued since it was written, so it stays",
             details=details,
         )
-    if found == "same":
-        restoring.transcripts.remove(_path(before))
+    for one, presence in zip(files, found, strict=True):
+        if presence == "same":
+            folders = copies.folders_of(str(before["form"]), first=one is before)
+            restoring.transcripts.remove(_path(one), folders=folders)
     if "taken" in before and _has_taken(restoring.context, _path(before, "taken")):
         return PartOutcome(
             scope="conversation",

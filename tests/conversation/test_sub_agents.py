@@ -1,0 +1,108 @@
+"""What sub-agents said is kept with their parent's conversation, and comes back with it (P5, T11)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from conversation.transcripts import append, captured
+from lastgood.workspace import Workspace
+from tools.values import not_none
+
+# What Claude Code 2.1.329, Codex 0.169.0 and Gemini CLI 0.61.0 wrote down of a turn with one sub-agent.
+RECORDED = Path(__file__).parent / "recorded/sub-agents"
+# Which of it is the parent's transcript, and a line that goes on with it.
+PARENTS = {
+    "claude-code": ("claude/projects/*/*.jsonl", b'{"type":"mode","sessionId":"x"}\n'),
+    "codex": ("codex/sessions/*/*/*/*688f71c.jsonl", b'{"type":"event_msg","payload":{}}\n'),
+    "gemini-cli": ("gemini/tmp/*/chats/*.jsonl", b'{"$set":{}}\n'),
+}
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+@pytest.fixture(params=list(PARENTS))
+def host(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def home(host: str, tmp_path: Path) -> Path:
+    """Return a home in which a host wrote something down."""
+    for folder in (RECORDED / host).iterdir():
+        shutil.copytree(folder, tmp_path / "home" / f".{folder.name}")
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def parent(host: str, home: Path) -> Path:
+    (found,) = home.glob(f".{PARENTS[host][0]}")
+    return found
+
+
+def files(home: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+
+def shape(path: Path) -> str:
+    return UUID.sub("ID", str(path))
+
+
+def test_a_sub_agents_transcript_comes_back_where_its_host_looks_for_that_of_the_copy(
+    host: str, workspace: Workspace, home: Path, parent: Path
+) -> None:
+    """T11: the same but for ids, in a like place; undo takes all of it away again."""
+    before = files(home)
+    kept = captured(workspace, parent).checkpoint
+    append(parent, PARENTS[host][1])
+    went_on = files(home)
+
+    workspace.restore(kept.id, only=["conversation"])
+
+    after = files(home)
+    made = {path: content for path, content in after.items() if path not in before}
+    assert {path: after[path] for path in before} == went_on
+    places = {shape(path).replace(parent.stem[-8:], "") for path in before}
+    assert {re.sub(r"-[0-9a-f]{8}(?=\.jsonl)", "-", shape(path)) for path in made} == places
+    held = {UUID.sub("ID", content.decode()).rstrip() for content in before.values()}
+    assert {UUID.sub("ID", content.decode()).rstrip() for content in made.values()} == held
+    workspace.undo()
+    assert files(home) == went_on
+    assert sorted(home.rglob("*")) == sorted(
+        {one for path in before for one in (path, *path.parents)} & set(home.rglob("*"))
+    )
+
+
+@pytest.mark.parametrize("host", ["codex"], indirect=True)
+def test_an_agent_knows_the_sub_agents_of_its_copy(
+    home: Path, workspace: Workspace, host: str, parent: Path
+) -> None:
+    """T11: where ids are the same everywhere; else a sub-agent's counts within its parent's folder."""
+    old = {path.stem[-36:] for path in files(home)}
+    kept = captured(workspace, parent).checkpoint
+    append(parent, PARENTS[host][1])
+    told = not_none(workspace.restore(kept.id, only=["conversation"]).conversation)
+    copy = Path(str(told["transcript"]))
+    (agent,) = {path for path in files(home) if path.stem[-36:] not in old} - {copy}
+    assert f'"parent_thread_id":"{copy.stem[-36:]}"' in agent.read_text()
+    assert f'{{\\"agent_id\\":\\"{agent.stem[-36:]}\\"' in copy.read_text()
+    assert not any(one in text.read_text() for one in old for text in (copy, agent))
+
+
+def test_what_a_sub_agent_says_meanwhile_is_kept_at_the_next_save(
+    workspace: Workspace, home: Path, parent: Path
+) -> None:
+    """P5, S10: up to its last whole line."""
+    (agent,) = (path for path in files(home) if path != parent and path.suffix == ".jsonl")
+    first = captured(workspace, parent).checkpoint
+    assert not captured(workspace, parent).created
+    append(agent, b'{"more":1}\n{"half')
+    second = captured(workspace, parent).checkpoint
+    assert second.id != first.id
+    append(parent, b"{}\n")
+    workspace.restore(second.id, only=["conversation"])
+    ends = [path for path, content in files(home).items() if content.endswith(b'{"more":1}\n')]
+    assert len(ends) == 1
