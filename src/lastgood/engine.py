@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
     # Which packs are joined: all, or those that it is time for after saves, or when nobody works.
     Extent = Literal["all", "due", "idle"]
+    # The path of a directory, names of files in it, and what stat said of each.
+    Folder = tuple[bytes, list[bytes], list[tuple[int, int, int, int, int]]]
+    # Yields the content of each, None where that is not what stat said.
+    ReadFolder = Callable[[Folder], Iterable[bytes | None]]
     # Takes the store's lock; two of them: beside others, and alone.
     Hold = Callable[[], AbstractContextManager[object]]
     Holds = tuple[Hold, Hold]
@@ -76,6 +80,18 @@ class ObjectWriter(Protocol):
         are any, ``conversation/``, ``progress/NAME`` for each tree id given, and ``state/NAME`` for each
         blob id given. ``created_at`` is in nanoseconds.
         """
+
+    def read_beside(self, read: ReadFolder, *, root: int) -> bool:
+        """Begin to have files read and added by another process; False where that is not sound.
+
+        ``read`` reads those of a folder there, from the open directory ``root``.
+        """
+
+    def offer_files(self, folders: Sequence[Folder]) -> object:
+        """Hand files over to be read there; None if nobody takes them now, else what `files_read` names."""
+
+    def files_read(self, *, wait: bool = False) -> Iterator[tuple[object, Sequence[bytes]]]:
+        """Yield what came of files handed over: their ids, b"" for each that has to be read here."""
 
     def import_blobs(self, objects: bytes, oids: Iterable[bytes]) -> set[bytes]:
         """Begin to copy blobs out of another git object directory; return the ids that count as stored.

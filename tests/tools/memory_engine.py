@@ -138,6 +138,19 @@ class MemoryWriter:
         self._new.commits[commit] = contents
         return commit
 
+    def read_beside(self, read: object, *, root: int) -> bool:
+        """Begin nothing: what is in memory another process cannot add to."""
+        del read, root
+        return False
+
+    def offer_files(self, folders: object) -> None:
+        """Take none."""
+
+    def files_read(self, *, wait: bool = False) -> Iterator[tuple[object, Sequence[bytes]]]:
+        """Yield nothing."""
+        del wait
+        return iter(())
+
     def import_blobs(self, objects: bytes, oids: Iterable[bytes]) -> set[bytes]:
         """Copy nothing: this engine cannot read git's objects. Returns what it has of them already."""
         del objects

@@ -57,6 +57,11 @@ class Hasher:
         self._new: Callable[[bytes], Digest] = sha1_for(0)
         self._left = SHA1_SWITCH
 
+    def expect_much(self) -> None:
+        """Turn to what is quickest for much."""
+        if self._left > 0:
+            self._left, self._new = 0, sha1_for(SHA1_SWITCH)
+
     def begin(self, head: bytes, *, size: int) -> Digest:
         """Start a SHA-1 over ``head``; about ``size`` bytes are going to follow."""
         if self._left > 0:

@@ -294,15 +294,13 @@ class PackDraft:
         self.entries: list[IndexEntry] = []
         self.size: int = HEADER_BYTES
 
-    def append(self, made: Sequence[tuple[bytes, int, bytes]]) -> None:
-        """Add entries: id, CRC-32 and bytes of each."""
-        for oid, crc, raw in made:
-            self.entries.append((oid, crc, self.size))
-            self._buffer.append(raw)
-            self.size += len(raw)
-            self._buffered += len(raw)
-        if self._buffered > _MEMORY_BYTES:
-            self.flush()
+    def append(self, made: Iterable[tuple[bytes, int, int]], body: bytes) -> None:
+        """Add entries: id, CRC-32 and length of each, and the bytes of all of them."""
+        at = self.size
+        for oid, crc, length in made:
+            self.entries.append((oid, crc, at))
+            at += length
+        self.add_piece(body)
 
     def add_piece(self, piece: bytes) -> None:
         """Add bytes of an entry that is being streamed; `entries` gets its row from the caller."""

@@ -31,11 +31,12 @@ from lastgood.objects.repository import COPY_BYTES, storage, sync_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from lastgood.engine import Folder, ReadFolder
     from lastgood.objects import Hasher
     from lastgood.objects.borrow import BlobImport
-    from lastgood.objects.deflate_process import DeflateProcess, Job
+    from lastgood.objects.deflate_process import Answer, DeflateProcess, FileMaker, Files, Job, Made
     from lastgood.objects.read import Packs
     from lastgood.objects.repository import Layout
 
@@ -84,6 +85,11 @@ class Compressor:
         self._make: Callable[[bytes], bytes] = _plain
         self._left = _FASTER_BYTES
 
+    def expect_much(self) -> None:
+        """Turn to what is quickest for much."""
+        if self._left > 0:
+            self._left, self._make = 0, _fastest()
+
     def compress(self, content: bytes) -> bytes:
         """Return a content as zlib's format has it."""
         if self._left > 0:
@@ -94,9 +100,12 @@ class Compressor:
 
 
 class Deflater:
-    """Turns contents into entries of a draft. Used by one thread, may employ a second process."""
+    """Turns contents into entries of a draft. Used by one thread, may employ a second process.
 
-    __slots__ = ("_batch", "_batched", "_compressor", "_draft", "_second", "_total")
+    ``came`` is what came of files that the second process was to read; their entries are not in the draft.
+    """
+
+    __slots__ = ("_batch", "_batched", "_compressor", "_draft", "_second", "_total", "came")
 
     def __init__(self, draft: PackDraft, compressor: Compressor) -> None:
         self._draft = draft
@@ -105,6 +114,7 @@ class Deflater:
         self._batch: list[Job] = []
         self._batched = 0
         self._second: DeflateProcess | None = None
+        self.came: list[Answer] = []
 
     def add(self, kind: int, oid: bytes, content: bytes) -> None:
         """Compress an object into the draft, now or soon; OSError of this one or an earlier one."""
@@ -117,40 +127,64 @@ class Deflater:
         if self._batched >= _BATCH_BYTES:
             self._hand_over(self._second)
 
+    def employ(self, files: FileMaker) -> bool:
+        """Have a second process that reads files too; False where there can be none."""
+        from lastgood.objects.deflate_process import begin
+
+        self.drain()
+        self._second = begin(self._entry, files=files)
+        return self._second is not None
+
+    def offer_files(self, folders: Sequence[Folder]) -> Files | None:
+        """Hand files over to be read, hashed and compressed; None if nobody takes them now."""
+        from lastgood.objects.deflate_process import Files
+
+        if self._second is None or not self._second.takes_files:
+            return None
+        batch = Files(folders)
+        return batch if self._second.offer_files(batch) else None
+
     def drain(self) -> None:
-        """Wait until all is in the draft; OSError if something is not."""
+        """Wait until all is in the draft, or came, and end the second process; OSError."""
+        if self._second is not None:
+            batch, self._batch, self._batched = self._batch, [], 0
+            self._work(batch)
+            self._take(self._second.settle())
+            self._dismiss(self._second)
+
+    def hear(self, *, all_of_it: bool = False) -> None:
+        """Take in what the second process has done, or all that it was to do; OSError."""
         if self._second is None:
             return
-        self._work(self._batch)
-        for made in self._second.settle():
-            self._draft.append(made)
-        self._work(self._second.left())
-        self.stop()
+        self._take(self._second.settle() if all_of_it else self._second.ready())
+        if all_of_it and self._second.left():
+            self._dismiss(self._second)
 
-    def move_to(self, draft: PackDraft) -> None:
-        """Go on with another draft; all that was added has to be in the one before (`settle`)."""
+    def move_to(self, draft: PackDraft) -> set[bytes]:
+        """Go on with another draft, and return the ids of what was added and is going to be in that one."""
         self._draft = draft
-
-    def settle(self) -> None:
-        """Wait until all is in the draft, and keep the second process if it gave all back; OSError."""
-        if self._second is None:
-            return
-        for made in self._second.settle():
-            self._draft.append(made)
-        if self._second.left():
-            self.drain()
-            return
-        batch, self._batch, self._batched = self._batch, [], 0
-        self._work(batch)
+        coming = [] if self._second is None else [job for job in self._second.left() if isinstance(job, list)]
+        return {oid for batch in (self._batch, *coming) for _, oid, _ in batch}
 
     def stop(self) -> None:
         """End the second process, and forget what is not in the draft yet."""
-        self._batch = []
-        self._batched = 0
+        self._batch, self._batched, self.came = [], 0, []
         if self._second is not None:
             second, self._second = self._second, None
             second.end()
             self._total = 0
+
+    def _dismiss(self, second: DeflateProcess) -> None:
+        """End the second process, and do what it has not done; of files, nothing came."""
+        undone, batch, came = second.left(), self._batch, self.came
+        self.stop()
+        self.came = came
+        for left in undone:
+            if isinstance(left, list):
+                self._work(left)
+            else:
+                self.came.append((left, [(b"", 0, 0)] * left.count, b""))
+        self._work(batch)
 
     def _grow(self, size: int) -> None:
         before = self._total
@@ -162,13 +196,22 @@ class Deflater:
 
     def _hand_over(self, second: DeflateProcess) -> None:
         batch, self._batch, self._batched = self._batch, [], 0
-        for made in second.ready():
-            self._draft.append(made)
+        self._take(second.ready())
         if not second.offer(batch):
             self._work(batch)
 
+    def _take(self, answers: Iterable[Answer]) -> None:
+        for answer in answers:
+            batch, made, body = answer
+            if isinstance(batch, list):
+                self._draft.append(made, body)
+            else:
+                self.came.append(answer)
+
     def _work(self, batch: Iterable[Job]) -> None:
-        self._draft.append([(oid, *self._entry(kind, content)) for kind, oid, content in batch])
+        for kind, oid, content in batch:
+            crc, raw = self._entry(kind, content)
+            self._draft.append(((oid, crc, len(raw)),), raw)
 
     def _entry(self, kind: int, content: bytes) -> tuple[int, bytes]:
         raw = entry_header(kind, len(content)) + self._compressor.compress(content)
@@ -330,6 +373,57 @@ class GitWriter:
         self._known.add(oid)
         self._draft.entries.append((oid, crc, start))
 
+    def read_beside(self, read: ReadFolder, *, root: int) -> bool:
+        """Begin to have files read, hashed and compressed beside this process; False where none can.
+
+        ``read`` reads those of a folder there, from the open directory ``root``.
+        """
+        from lastgood.objects.deflate_process import FileMaker
+
+        self._compressor.expect_much()
+        self._hasher.expect_much()
+
+        def know(content: bytes) -> tuple[bytes, bool]:
+            oid = self._hasher.object_id(BLOB, content)
+            return oid, self._has(oid)
+
+        try:
+            return self._deflater.employ(FileMaker(read, know=know, root=root))
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def offer_files(self, folders: Sequence[Folder]) -> object:
+        """Hand files over to be read beside; None if nobody takes them now, else what `files_read` names."""
+        return self._deflater.offer_files(folders)
+
+    def files_read(self, *, wait: bool = False) -> Iterator[tuple[object, Sequence[bytes]]]:
+        """Yield what came of files handed over: the ids, b"" for each that whoever asks has to read."""
+        try:
+            self._deflater.hear(all_of_it=wait)
+            came, self._deflater.came = self._deflater.came, []
+            for batch, made, body in came:
+                yield batch, self._take_in(made, body)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _take_in(self, made: Sequence[Made], body: bytes) -> Sequence[bytes]:
+        """Add the entries that were made elsewhere, and return the ids of what is stored now."""
+        new = [row for row in made if row[2]]
+        oids = {row[0] for row in new}
+        if len(oids) == len(new) and oids.isdisjoint(self._known):
+            self._draft.append(new, body)
+        else:
+            at = 0
+            for row in new:
+                if row[0] not in self._known:
+                    self._known.add(row[0])
+                    self._draft.append((row,), body[at : at + row[2]])
+                at += row[2]
+        self._known |= oids
+        if len(new) == len(made):
+            return [row[0] for row in made]
+        return [oid if length or (oid and self._has(oid)) else b"" for oid, _, length in made]
+
     def import_blobs(self, objects: bytes, oids: Iterable[bytes]) -> set[bytes]:
         """Begin to copy blobs out of another git object directory; return the ids that count as stored."""
         if self._closed:
@@ -397,16 +491,14 @@ class GitWriter:
         if not draft.kept or draft.handed or not (is_much or are_many):
             return
         try:
-            self._deflater.settle()
             publish_draft(draft, self._layout, durable=True)
         except OSError as error:
             raise self._failed(error) from error
         self._copied += draft.size
         self._parted += len(draft.entries)
         self._draft = PackDraft(self._layout.temporary)
-        self._deflater.move_to(self._draft)
+        self._known = self._deflater.move_to(self._draft)
         self._packs.refresh()
-        self._known.clear()
 
     def publish(self, *, durable: bool = True) -> None:
         """Make everything added readable; when it returns, it survives a power cut (unless not durable).
@@ -531,7 +623,6 @@ class GitWriter:
         oid = b""
         draft = self._draft
         try:
-            self._deflater.drain()
             start = draft.size
             try:
                 oid, crc = self._stream_entry(descriptor, size)

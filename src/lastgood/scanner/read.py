@@ -202,15 +202,23 @@ def _fields(path: bytes, *, named: bytes) -> list[bytes]:
 class FileReader:
     """Reads entries of open directories and hands their bytes to the writer.
 
-    ``exact_on`` returns the device on which no change leaves the times that a look has seen, None if there
-    is none; it is asked when a file is so young that only this could prove its version.
+    ``exact_on`` returns, for the open ``root``, the device on which no change leaves the times that a look
+    has seen, None if there is none; it is asked where a file is so young that only this could prove its
+    version.
     """
 
     def __init__(
-        self, writer: ObjectWriter, *, clock: Clock, cap: int, exact_on: Callable[[], int | None]
+        self,
+        writer: ObjectWriter,
+        *,
+        root: int,
+        clock: Clock,
+        cap: int,
+        exact_on: Callable[[int], int | None],
     ) -> None:
-        self.writer = writer
-        self._clock = clock
+        self.writer: ObjectWriter = writer
+        self.root: int = root
+        self.clock: Clock = clock
         self._cap = cap
         self._exact_on = exact_on
         self._exact: int | None = None
@@ -251,7 +259,7 @@ class FileReader:
         return oid if after == reading.stat else None
 
     def _link(self, name: bytes, stat: Evidence, *, directory: int) -> Reading:
-        now = self._clock.now()
+        now = self.clock.now()
         try:
             target = os.readlink(name, dir_fd=directory)
             seen = os.stat(name, dir_fd=directory, follow_symlinks=False)
@@ -268,7 +276,7 @@ class FileReader:
         return Reading(CAPTURED if proven else RACY, after, content=target, mark=_mark(target))
 
     def _attempt(self, name: bytes, stat: Evidence, *, directory: int, forced: bool) -> Reading:
-        now = self._clock.now()
+        now = self.clock.now()
         descriptor = open_file(name, directory=directory)
         try:
             seen = os.fstat(descriptor)
@@ -283,7 +291,7 @@ class FileReader:
             if size > WHOLE_BYTES:
                 content, mark = None, _digest(descriptor, size)
             else:
-                content, mark = _whole(descriptor, size), b""
+                content, mark = whole(descriptor, size), b""
             after = evidence(os.fstat(descriptor))
         finally:
             os.close(descriptor)
@@ -300,7 +308,7 @@ class FileReader:
     def _is_exact(self, seen: os.stat_result) -> bool:
         """Tell whether every change after this look gives the file another change time."""
         if not self._asked:
-            self._exact, self._asked = self._exact_on(), True
+            self._exact, self._asked = self._exact_on(self.root), True
         # Inodes without room for parts of a second have whole ones only, wherever they are.
         return seen.st_dev == self._exact and seen.st_ctime_ns % SECOND != 0
 
@@ -314,7 +322,7 @@ def _mark(content: bytes) -> bytes:
     return blake2b(content, digest_size=32).digest()
 
 
-def _whole(descriptor: int, size: int) -> bytes:
+def whole(descriptor: int, size: int) -> bytes:
     """Read as many bytes as a file should have (that it grew, stat will say)."""
     content = os.read(descriptor, size)
     if len(content) == size:

@@ -549,6 +549,8 @@ class WorkspaceScanner:
         conditions = _conditions(request, rules, index=project.signature)
         if not known.records and project.objects:
             writer.import_blobs(project.objects, project.named_objects())
+        cap = request.settings.max_file_size
+        reader = FileReader(writer, root=root, clock=self._clock, cap=cap, exact_on=self._exact_on)
         scan_pass = ScanPass(
             request,
             conditions=conditions,
@@ -557,12 +559,7 @@ class WorkspaceScanner:
             project=project,
             objects=self._objects,
             lister=Lister(device=_proving(root, known), clock=self._clock, watch=self._watch),
-            reader=FileReader(
-                writer,
-                clock=self._clock,
-                cap=request.settings.max_file_size,
-                exact_on=lambda: self._exact_on(root),
-            ),
+            reader=reader,
             bounds=ScanLimits(self._clock, budget=request.budget, thread_budget=thread_budget),
         )
         scan_pass.run(root, sleep=self._sleep, again=again)
@@ -653,6 +650,7 @@ class ScanPass:
             watch.begin(root, device_of=proving_device)
         began = self._bounds.clock.now()
         self._walk.run(root, token=self._token)
+        self.examiner.finish()
         if self._walk.vanished:
             self._look_for_moved(root, began=began, again=again)
         if watch is not None and watch.refutes():

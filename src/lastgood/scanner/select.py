@@ -43,10 +43,12 @@ from lastgood.scanner import (
     TOKEN,
     TOO_LARGE,
     UNREADABLE,
+    UNSTABLE,
     UNSUPPORTED,
+    VANISHED,
     evidence,
 )
-from lastgood.scanner.read import names_of
+from lastgood.scanner.read import Reading, descend, names_of, state_of
 from lastgood.settings import BUILT_IN_INCLUDES, HAND_WRITTEN_BYTES
 
 TYPE_CHECKING = False
@@ -58,7 +60,8 @@ if TYPE_CHECKING:
     from lastgood.project_git import Repository
     from lastgood.project_git.index import Index
     from lastgood.scanner import Evidence, Record, Row
-    from lastgood.scanner.read import FileReader, Listing, Reading
+    from lastgood.scanner.beside import Came, ReadBeside
+    from lastgood.scanner.read import FileReader, Listing
     from lastgood.settings import CaptureSettings
 
 
@@ -514,7 +517,8 @@ class Node:
     """A directory that was looked at: what its record is going to be made of.
 
     ``rows`` are sorted by name. ``below`` are the subdirectories to enter, ``buried`` those of them
-    that are ignored and entered all the same.
+    that are ignored and entered all the same. ``waiting`` are files that another process reads,
+    ``unsettled`` tells that some have to be read again.
     """
 
     __slots__ = (
@@ -530,6 +534,8 @@ class Node:
         "seen",
         "signature",
         "token",
+        "unsettled",
+        "waiting",
     )
 
     def __init__(self, path: bytes, *, above: bytes, listing: Listing) -> None:
@@ -544,6 +550,8 @@ class Node:
         self.below: list[bytes] = []
         self.buried: set[bytes] = set()
         self.private: list[bytes] = []
+        self.waiting: int = 0
+        self.unsettled: bool = False
         self._packed = b""
 
     def fold(self) -> None:
@@ -568,6 +576,7 @@ class Unsettled:
 
     def __init__(self, node: Node, place: int, *, reading: Reading, forced: bool, folder: int) -> None:
         assert reading.stat is not None
+        node.unsettled = True
         self.folder: int = folder
         self.node: Node = node
         self.place: int = place
@@ -576,6 +585,12 @@ class Unsettled:
         self.forced: bool = forced
         self.tries: int = 1
 
+
+# From here on another process reads the files that follow (`beside.py`). Each counts as so many bytes more.
+_BESIDE_BYTES = 4 << 20
+_BYTES_A_FILE = 8 << 10
+# Larger files are read here: the memory that both share has no room for them.
+_LARGEST_BESIDE = 4 << 20
 
 # So many directories stay open in which something has to be read again: only that can tell whether they were
 # moved or deleted meanwhile.
@@ -596,6 +611,8 @@ class Examiner:
     ) -> None:
         self._selector = selector
         self._reader = reader
+        self._beside: ReadBeside | None = None
+        self._alone = 0  # the bytes that were read before another process is asked
         self._cap = cap
         self._late = late
         self._gone = gone  # object ids in the cache that the engine does not have
@@ -629,7 +646,6 @@ class Examiner:
             node, dict(found), listing, record=record, old=old, same=same_rules
         )
         same = same_rules and same_index and held_by_old
-        unsettled = len(self.unsettled)
         held = {name for name, row in old.items() if row[STATE] <= RACY} if held_by_old else None
         selector = self._selector.directory(path, token=node.token, old=old, same=same, held=held)
         settled = self._settled(record, old) if same_rules and not self._fresh.touches(path) else {}
@@ -649,11 +665,62 @@ class Examiner:
             node.rows.append((lost, FORMAT_FILE, 0, 0, 0, 0, b"", UNREADABLE))
         if listing.lost:
             node.rows.sort()
-        self._rows += len(node.rows)
-        if self._rows > _UNFOLDED_ROWS and len(self.unsettled) == unsettled:
-            node.fold()
-        self._reader.writer.publish_part()
+        self._end(node)
         return node
+
+    def _end(self, node: Node) -> None:
+        self._rows += len(node.rows)
+        if self._beside is not None:
+            self._beside.end(node)
+            self._take_in(self._beside.came())
+        self._fold(node)
+        self._reader.writer.publish_part()
+
+    def finish(self) -> None:
+        """Wait for what another process reads."""
+        beside, self._beside = self._beside, None
+        if beside is not None:
+            self._take_in(beside.came(wait=True))
+
+    def _fold(self, node: Node) -> None:
+        if self._rows > _UNFOLDED_ROWS and node.rows and not node.waiting and not node.unsettled:
+            node.fold()
+
+    def _take_in(self, came: Iterable[Came]) -> None:
+        """Complete the rows of files that were read beside; those that were not are read now."""
+        for node, places, oids in came:
+            rows = node.rows
+            left: list[int] = []
+            for place, oid in zip(places, oids, strict=True):
+                if oid:
+                    name, mode, size, mtime, ctime, inode, _, _ = rows[place]
+                    rows[place] = (name, mode, size, mtime, ctime, inode, oid, CAPTURED)
+                else:
+                    left.append(place)
+            if left:
+                self._read_again(node, left)
+            node.waiting -= len(places)
+            self._fold(node)
+
+    def _read_again(self, node: Node, places: Iterable[int]) -> None:
+        try:
+            descriptor = descend(self._reader.root, node.path)
+        except OSError as error:
+            state_of(error)
+            descriptor = -1
+        try:
+            for place in places:
+                name, *stat = node.rows[place][:OID]
+                seen = (stat[0], stat[1], stat[2], stat[3], stat[4])
+                if descriptor < 0:  # it was moved or deleted: whether anything can be read, settling tells
+                    reading = Reading(RACY, seen)
+                    self.unsettled.append(Unsettled(node, place, reading=reading, forced=False, folder=-1))
+                    continue
+                row = self._read(node, place, name, seen, forced=False, descriptor=descriptor)
+                node.rows[place] = (name, *seen, b"", VANISHED) if row is None else row
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def _settled(self, record: Record | None, old: Mapping[bytes, Row]) -> Mapping[bytes, Row]:
         """Return the rows that need no verdict, changed or not, where the rules are those of the last scan.
@@ -718,12 +785,29 @@ class Examiner:
             return old
         if self._late():
             return (name, *stat, b"", BUDGET)
-        return self._read(node, name, stat, forced=verdict.forced, descriptor=descriptor)
+        if stat[0] & FORMAT_MASK == FORMAT_FILE and not verdict.forced:
+            if self._beside is not None and stat[1] <= _LARGEST_BESIDE:
+                self._beside.add(len(node.rows), name, stat)
+                return (name, *stat, b"", UNSTABLE)
+            if self._alone >= 0:
+                self._count(stat[1])
+        return self._read(node, len(node.rows), name, stat, forced=verdict.forced, descriptor=descriptor)
+
+    def _count(self, size: int) -> None:
+        self._alone += size + _BYTES_A_FILE
+        if self._alone >= _BESIDE_BYTES:
+            from lastgood.scanner.beside import ReadBeside
+
+            self._alone = -1
+            beside = ReadBeside(self._reader)
+            self._beside = beside if beside.begin() else None
 
     def _is_fresh(self, directory: bytes, name: bytes) -> bool:
         return self._fresh.any and self._fresh.covers(join(directory, name))
 
-    def _read(self, node: Node, name: bytes, stat: Evidence, *, forced: bool, descriptor: int) -> Row | None:
+    def _read(
+        self, node: Node, place: int, name: bytes, stat: Evidence, *, forced: bool, descriptor: int
+    ) -> Row | None:
         reading = self._reader.read(name, stat, directory=descriptor, forced=forced)
         if reading.stat is None:
             return None
@@ -733,9 +817,7 @@ class Examiner:
             state = RACY if oid is None else CAPTURED
         if state == RACY:
             folder = self._kept_open(node.path, descriptor)
-            self.unsettled.append(
-                Unsettled(node, len(node.rows), reading=reading, forced=forced, folder=folder)
-            )
+            self.unsettled.append(Unsettled(node, place, reading=reading, forced=forced, folder=folder))
         return (name, *reading.stat, oid or b"", state)
 
     def _kept_open(self, path: bytes, descriptor: int) -> int:
