@@ -570,6 +570,26 @@ def test_what_sub_agents_said_comes_back_beside_the_copy_and_goes_with_it(
     assert sorted(os.listdir(opencode.file.parent)) == before
 
 
+def test_a_sub_agent_that_cannot_be_read_costs_its_own_alone_and_is_said(
+    workspace: Workspace, opencode: OpencodeDatabase
+) -> None:
+    """P5."""
+    opencode.user("please")
+    root = opencode.path
+    for broken in (True, False):
+        agent = opencode.begin(parent=root.name)
+        opencode.user("look")
+        if broken:
+            opencode.connection.execute("UPDATE session SET permission = '[' WHERE id = ?", (agent,))
+    saved = captured(workspace, root)
+    (note,) = saved.notes
+    assert note.code == "transcript-partial"
+    opencode.session = root.name
+    opencode.user("later")
+    workspace.restore(saved.checkpoint.id, only=["conversation"])
+    assert len(texts_beside(opencode)) == 2
+
+
 def texts_beside(database: OpencodeDatabase) -> list[str]:
     return [path.read_text() for path in database.file.parent.glob("*.json")]
 

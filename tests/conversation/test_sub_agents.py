@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+import lastgood
 from conversation.transcripts import append, captured
+from lastgood.conversation.reader import beside
 from lastgood.workspace import Workspace
 from tools.values import not_none
 
@@ -106,3 +109,43 @@ def test_what_a_sub_agent_says_meanwhile_is_kept_at_the_next_save(
     workspace.restore(second.id, only=["conversation"])
     ends = [path for path, content in files(home).items() if content.endswith(b'{"more":1}\n')]
     assert len(ends) == 1
+
+
+@pytest.mark.parametrize("host", ["claude-code"], indirect=True)
+def test_what_a_sub_agent_said_leaves_without_secrets(
+    workspace: Workspace, home: Path, parent: Path, tmp_path: Path
+) -> None:
+    """S17: as the conversation does, and comes in whole elsewhere."""
+    secret = "AKIA" + "QWERTYUIOPASDF23"
+    (agent,) = (path for path in files(home) if path != parent and path.suffix == ".jsonl")
+    append(agent, json.dumps({"type": "user", "message": {"content": f"use {secret}"}}).encode() + b"\n")
+    kept = captured(workspace, parent).checkpoint
+    workspace.export(tmp_path / "kept.tar")
+    (tmp_path / "elsewhere").mkdir()
+    with lastgood.open(tmp_path / "elsewhere", store=tmp_path / "other") as there:
+        there.import_file(tmp_path / "kept.tar")
+        assert there.verify(deep=True).ok
+        held, engine = not_none(there.get(kept.id).conversation), there._context.engine
+        found = {
+            name: b"".join(map(engine.read_blob, oids)) for name, oids in beside(engine, held.tree).items()
+        }
+    assert sorted(found) == sorted(f"agent.{path.name}" for path in agent.parent.iterdir())
+    assert b"redacted" in found[f"agent.{agent.name}"]
+    assert secret.encode() not in b"".join(found.values())
+
+
+@pytest.mark.parametrize("host", ["gemini-cli"], indirect=True)
+def test_a_copy_whose_sub_agent_went_on_stays_whole(
+    workspace: Workspace, home: Path, host: str, parent: Path
+) -> None:
+    """T11: undo takes all of it away, or nothing."""
+    before = set(files(home))
+    kept = captured(workspace, parent).checkpoint
+    append(parent, PARENTS[host][1])
+    workspace.restore(kept.id, only=["conversation"])
+    made = set(files(home)) - before
+    (agent,) = (path for path in made if path.parent.name != "chats")
+    append(agent, b"{}\n")
+    (part,) = (one for one in workspace.undo().parts if one.scope == "conversation")
+    assert part.result == "kept"
+    assert set(files(home)) == before | made

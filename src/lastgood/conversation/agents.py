@@ -8,7 +8,6 @@ first line of each names its parent. opencode's lie in its database.
 from __future__ import annotations
 
 import os
-from datetime import date, timedelta
 
 from lastgood.conversation import reader
 
@@ -57,6 +56,8 @@ def _of_codex(path: bytes) -> Iterator[bytes]:
 
 def _days(first: bytes) -> Iterator[bytes]:
     """Yield the folder of a day and those of the days after it."""
+    from datetime import date, timedelta  # lazily: of other hosts no save needs it
+
     sessions, *parts = first.rsplit(b"/", 3)
     try:
         begins = date(*map(int, parts))

@@ -266,6 +266,7 @@ class _Capture:
         self._generation = context.catalogue.generation()
         self._doubtful = False
         self._broken = 0
+        self._unread: list[str] = []
         self._sums: dict[bytes, int] = {}
         self._turns = ((0, 0), (0, 0))
         self._folders: dict[tuple[tuple[bytes, int], ...], bytes] = {}
@@ -485,10 +486,15 @@ class _Capture:
         if known is not None and known.generation == self._generation:
             before = {one[0]: one for one in known.beside}
         found = []
+        self._unread = []
         for one in self._file.beside(form):
             same = before.get(one.name) if one.stamp else None
             if same is None or one.stamp != same[1] or self._writer.lacks([same[2], *same[3]]):
-                oids = tuple(self._writer.blob(piece) for piece in cut(one.pieces()))
+                try:
+                    oids = tuple(self._writer.blob(piece) for piece in cut(one.pieces()))
+                except Invalid as error:
+                    self._unread.append(error.message)
+                    continue
                 same = (one.name, one.stamp, folder_of(self._writer, oids), oids)
             if same[3]:
                 found.append(same)
@@ -525,6 +531,10 @@ class _Capture:
             )
             hint = "earlier checkpoints hold what it was: lastgood show REF --conversation"
             notes.append(HealthNote(code="transcript-replaced", message=message, hint=hint))
+        for reason in self._unread:
+            hint = "see how the host itself shows what its sub-agents said"
+            message = f"what lies beside the transcript was kept without: {reason}"
+            notes.append(HealthNote(code="transcript-partial", message=message, hint=hint))
         if self._broken:
             message = (
                 f"of the transcript {printable(to_text(self._source))} {self._broken} new "

@@ -193,11 +193,19 @@ class OpenConversation:
     def beside(self, form: str) -> Iterator[_Kept]:  # noqa: ARG002 - as of every transcript
         """Yield what may still change of the session, and the conversations of its sub-agents."""
         try:
-            yield _Kept(REST, self._rest)
-            for (agent,) in self._rows(_AGENTS, self._name):
-                name = agent_name(str(agent))
-                if name is not None:
-                    yield _Kept(name, partial(self._of_agent, str(agent)), stamp=self._stamp(str(agent)))
+            agents = {str(agent): self._stamp(str(agent)) for (agent,) in self._rows(_AGENTS, self._name)}
+        except sqlite3.Error as error:
+            raise self._unreadable(error) from error
+        yield _Kept(REST, partial(self._reading, self._rest))
+        for agent, stamp in agents.items():
+            name = agent_name(agent)
+            if name is not None:
+                yield _Kept(name, partial(self._reading, partial(self._of_agent, agent)), stamp=stamp)
+
+    def _reading(self, lines: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
+        """Yield lines that are read only now."""
+        try:
+            yield from lines()
         except sqlite3.Error as error:
             raise self._unreadable(error) from error
 
@@ -253,7 +261,7 @@ class OpenConversation:
         session |= {"version": version, "time": {"created": created}}
         if agent:
             session |= {"parentID": parent, "title": title}
-            session |= {} if permission is None else {"permission": _json(permission)}
+            session |= {} if permission is None else {"permission": self._list(permission)}
         parts: dict[str, list[_Part]] = {}
         for number, part, message, updated, size in self._rows(_PARTS, name):
             parts.setdefault(message, []).append(_Part(number=number, id=part, updated=updated, size=size))
@@ -334,6 +342,10 @@ class OpenConversation:
             raise self._unknown("a row that is no JSON object")
         return record
 
+    def _list(self, text: object) -> object:
+        """Return the JSON list that a column is."""
+        return self._parsed('{"list":' + str(text) + "}")["list"]
+
     def _unreadable(self, error: sqlite3.Error) -> Invalid:
         """Return the error for a conversation that cannot be read."""
         if str(error).startswith("no such "):
@@ -353,13 +365,6 @@ def _record(data: object) -> _Info:
     content = data if isinstance(data, bytes) else str(data).encode("utf-8", "replace")
     record = parsed(content)
     return content if record is None else record
-
-
-def _json(text: object) -> object:
-    """Return what a column of JSON says."""
-    import json
-
-    return json.loads(str(text))
 
 
 def _lines_of(message: str, info: _Info, parts: Sequence[_Part], *, over: bool) -> Iterator[_Line]:
