@@ -95,6 +95,7 @@ def test_an_agent_knows_the_sub_agents_of_its_copy(
     assert not any(one in text.read_text() for one in old for text in (copy, agent))
 
 
+@pytest.mark.parametrize("host", ["claude-code"], indirect=True)
 def test_what_a_sub_agent_says_meanwhile_is_kept_at_the_next_save(
     workspace: Workspace, home: Path, parent: Path
 ) -> None:

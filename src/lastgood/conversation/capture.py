@@ -481,7 +481,7 @@ class _Capture:
         return bytes(running.digest())
 
     def _beside(self, form: ConversationForm, known: PrefixEvidence | None) -> tuple[KeptBeside, ...]:
-        """Store what lies beside the transcript; what is the same as before is stored already."""
+        """Store what lies beside the transcript; what is the same as before is stored already (060)."""
         before: dict[str, KeptBeside] = {}
         if known is not None and known.generation == self._generation:
             before = {one[0]: one for one in known.beside}

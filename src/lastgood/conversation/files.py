@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 _HINT = "name the file in which the host keeps its transcript"
 # The first line of a transcript is not longer, or tells nothing.
-_HEAD_BYTES = 1 << 20
+_HEAD_BYTES = 1 << 16
 _DATABASE = b"SQLite format 3\0"
 
 
