@@ -32,6 +32,14 @@ def test_prose_is_broken_between_words_and_commands_stay_whole() -> None:
     assert fitted("short", 9) == ["short"]
 
 
+def test_what_belongs_together_is_read_in_one_line() -> None:
+    said = "took back the restore of ckpt_b8979d96 of 2026-11-26 17:07:49: 2 files written, 1 path skipped"
+    assert fitted(said, 80) == [
+        "took back the restore of ckpt_b8979d96 of 2026-11-26 17:07:49:",
+        "2 files written, 1 path skipped",
+    ]
+
+
 @pytest.mark.parametrize(("said", "columns"), [(None, 80), ("60", 60), ("nonsense", 80)])
 def test_help_that_goes_elsewhere_keeps_within_80_columns_or_those_that_are_said(
     said: str | None, columns: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -137,10 +137,16 @@ def test_where_a_text_went_the_last_with_it_is_named(lastgood: Command) -> None:
     assert header.split() == ["ID", "Name", "Date", "Kind", "Times", "Path"]
     assert gone.split()[-4:] == ["1", "->", "0", "src/app.py"]
     assert came.split()[-4:] == ["0", "->", "1", "src/app.py"]
-    assert said == [f"the last with it: lastgood restore {holder} src/app.py"]
+    assert said == [
+        f"the last with it is {holder} (with):",
+        f"  lastgood restore {holder} src/app.py",
+    ]
 
 
-def test_a_log_without_path_and_text_names_both_forms(lastgood: Command) -> None:
-    error = lastgood("log", "--json", expect=2).json["error"]
-    assert "lastgood log PATH" in error["hint"]
-    assert "lastgood log -S TEXT" in error["hint"]
+def test_a_log_without_path_and_text_lists_all_checkpoints_and_names_both_forms(lastgood: Command) -> None:
+    save(lastgood, "pass\n", "the first")
+    assert lastgood("log", "--json").json == lastgood("list", "--json").json
+    *rows, of_path, of_text = uncoloured(lastgood, "log")
+    assert "the first" in rows[1]
+    assert of_path == "when a file changed: lastgood log PATH"
+    assert of_text == "when a text came or went: lastgood log -S TEXT"

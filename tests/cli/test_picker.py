@@ -96,10 +96,10 @@ def test_a_checkpoint_that_nobody_named_is_told_by_its_files(three: Command) -> 
 
 def test_arrows_move(three: Command) -> None:
     with shown(three, "restore") as terminal:
-        terminal.until("> ")
+        terminal.until(">")
         terminal.until(HELP)
         terminal.type(DOWN + DOWN + UP)
-        terminal.until(lambda: any(line.startswith("> ") and "the second" in line for line in terminal.shown))
+        terminal.until(lambda: any(line.startswith(">") and "the second" in line for line in terminal.shown))
         terminal.type(ENTER)
         terminal.until("Go ahead?")
         terminal.type("y\n")
@@ -199,7 +199,7 @@ def test_a_picker_that_was_stopped_is_drawn_again_when_it_goes_on(
         shell.until(lambda: shell.written.count(ENTERS) > drawn)
         shell.until(HELP)
         shell.type(DOWN)
-        shell.until(lambda: any(line.startswith("> ") and "the second" in line for line in shell.shown))
+        shell.until(lambda: any(line.startswith(">") and "the second" in line for line in shell.shown))
         shell.type(ESCAPE)
         shell.until("nothing was changed")
         assert shell.settings(tmp_path / "after") == before
@@ -208,7 +208,7 @@ def test_a_picker_that_was_stopped_is_drawn_again_when_it_goes_on(
 def test_rewind_without_a_number_begins_where_it_would_go(three: Command) -> None:
     with shown(three, "rewind") as terminal:
         terminal.until(HELP)
-        assert any(line.startswith("> ") and "the second" in line for line in terminal.shown)
+        assert any(line.startswith(">") and "the second" in line for line in terminal.shown)
         terminal.type(ENTER)
         terminal.until("Go ahead?")
         assert any("Back by 1 saved state:" in line for line in terminal.everything)
@@ -251,7 +251,7 @@ def test_without_a_terminal_restore_says_what_to_type_and_rewind_goes_back_one(t
 def test_no_line_is_broken_however_small_the_window(three: Command, columns: int, rows: int) -> None:
     three("save", "宽字符 " * 20 + "\x1b[31mred\x07", "--allow-empty")
     with shown(three, "restore", columns=columns, rows=rows) as terminal:
-        terminal.until("> ")
+        terminal.until(">")
         assert len(terminal.shown) <= rows
         assert b"\x1b[31m" not in terminal.written
         assert b"\x07" not in terminal.written
@@ -273,7 +273,7 @@ def test_without_colour_the_cursor_is_a_sign(three: Command) -> None:
     with shown(three, "restore", NO_COLOR="1") as terminal:
         terminal.until(HELP)
         assert b"\x1b[7m" not in terminal.written
-        assert terminal.shown[1].startswith("> ")
+        assert terminal.shown[1].startswith(">")
         terminal.type(ESCAPE)
         assert terminal.end() == 130
 
@@ -298,7 +298,7 @@ def test_hundreds_are_walked_through_and_searched(lastgood: Command) -> None:
         terminal.until("1 of 200+")
         terminal.type("\x1b[F")
         terminal.until("450 of 450")
-        assert any(line.startswith("> ") and "number 000" in line for line in terminal.shown)
+        assert any(line.startswith(">") and "number 000" in line for line in terminal.shown)
         terminal.type("number 123")
         terminal.until("1 of 1")
         terminal.type(ESCAPE)
@@ -317,11 +317,11 @@ def test_it_begins_where_one_stands_and_marks_it(three: Command) -> None:
     (three.project / "a.txt").write_text("wrecked again\n", encoding="utf-8")
     with shown(three, "restore") as terminal:
         terminal.until(HELP)
-        (line,) = [line for line in terminal.shown if line.startswith("> ")]
+        (line,) = [line for line in terminal.shown if line.startswith(">")]
         assert "the second" in line
         terminal.type(UP)
         terminal.until("1 of 3")
-        assert any(line.startswith("@ ") and "the second" in line for line in terminal.shown)
+        assert any(line.startswith(" @ ") and "the second" in line for line in terminal.shown)
         terminal.type(DOWN + ENTER)
         terminal.until("Go ahead?")
         terminal.type("y\n")
@@ -455,7 +455,7 @@ def test_a_run_is_one_row_there_too(three: Command) -> None:
     (three.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
     with shown(three, "restore") as terminal:
         terminal.until("1 of 5")
-        (line,) = [line for line in terminal.shown if line.startswith("> ")]
+        (line,) = [line for line in terminal.shown if line.startswith(">")]
         assert "after: sh" in line
         terminal.type("session end")
         terminal.until("1 of 1")
@@ -503,7 +503,7 @@ def test_what_agents_changed_since_what_is_picked_is_taken_back(lastgood: Comman
     lastgood("save", "my notes")
     lastgood("run", "--", "sh", "-c", "echo agent > b")
     with shown(lastgood, "rewind", "--only-agent") as terminal:
-        terminal.until("Rewind to:")
+        terminal.until("Rewind, and keep all up to and with:")
         terminal.type("my notes")
         terminal.until("my notes")
         terminal.type(ENTER)
@@ -525,7 +525,7 @@ def test_all_that_agents_changed_since_is_taken_back_however_long_ago(lastgood: 
             workspace.within(session).save(f"turn {number}", kind="turn", actor=Actor(type="agent"))
         workspace.session_end(session)
     with shown(lastgood, "rewind", "--only-agent") as terminal:
-        terminal.until("Rewind to:")
+        terminal.until("Rewind, and keep all up to and with:")
         terminal.type("the beginning")
         terminal.until("1 of 1")
         terminal.type(ENTER)

@@ -174,3 +174,9 @@ def test_a_later_save_names_what_it_leaves_out_as_before(lastgood: Command) -> N
     done = lastgood("save", "second")
     assert done.code == 0
     assert "not saved, as before: big.bin (too-large)\n" in done.err
+
+
+def test_that_nothing_is_left_out_is_said_when_asked(lastgood: Command) -> None:
+    (lastgood.project / "a.txt").write_text("a\n")
+    lastgood("save")
+    assert "ignored      nothing in the folder is\n" in lastgood("status", "--ignored").out

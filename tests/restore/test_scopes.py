@@ -601,7 +601,7 @@ def test_conflicts_are_listed_and_give_code_3(command: Command, told_of: str) ->
     assert f"create  file.lastgood-{short}" in planned.out
     assert "skip    file  (conflict)" in planned.out
     said = command("restore", told_of, "--merge", "--yes", expect=3)
-    assert "skipped file (conflict)" in said.err
+    assert "skipped file (conflict: it changed since, and stays as it is)" in said.err
     assert (command.project / f"file.lastgood-{short}").read_text() == "one\n"
     again = command("restore", told_of, "--merge", "--only", "files", "--yes", "--json", expect=3).json
     assert (again["conflicts"], again["operation"]) == (["file"], None)
@@ -617,7 +617,7 @@ def test_an_undo_can_keep_what_changed_since(command: Command, told_of: str) -> 
     refused = command("undo", expect=13)
     assert "--merge" in refused.err
     said = command("undo", "--merge", expect=3)
-    assert "skipped file (conflict)" in said.err
+    assert "skipped file (conflict: it changed since, and stays as it is)" in said.err
     assert "progress: put back" in said.err
     assert (command.project / "file").read_text() == "three\n"
 

@@ -106,14 +106,16 @@ def pick(
     of_files: str | None = None,
     colour: bool,
     at: str | None = None,
+    first: str | None = None,
     typed: str = "",
 ) -> Picked | None:
     """Return what a person chose, None if they left.
 
-    The cursor begins at an id, or at the first of those that what was ``typed`` before leaves. Where files
-    can be chosen alone, ``of_files`` is the question while some are looked for.
+    The id ``at`` which the workspace stands is marked. The cursor begins there, at the ``first`` one, or at that
+    of those which what was ``typed`` before leaves. Where files can be chosen alone, ``of_files`` is the
+    question while some are looked for.
     """
-    picking = Picking(load, changed, holds=holds, at=at, of_files=of_files)
+    picking = Picking(load, changed, holds=holds, at=at, first=first, of_files=of_files)
     picking.begin(typed)
     with Screen() as screen:
         while True:
@@ -137,7 +139,14 @@ class Picking:
     """What is listed, what was typed, and where the cursor is."""
 
     def __init__(
-        self, load: Load, changed: Changed, *, holds: Holds, at: str | None, of_files: str | None = None
+        self,
+        load: Load,
+        changed: Changed,
+        *,
+        holds: Holds,
+        at: str | None,
+        first: str | None = None,
+        of_files: str | None = None,
     ) -> None:
         self._load = load
         self._holds = cache(holds)
@@ -145,7 +154,7 @@ class Picking:
         self._wanted = _PAGE
         self._known: Sequence[Checkpoint] = ()
         self._fitting: list[Checkpoint] = []
-        self._folded = 0
+        self._standing: Mapping[str, str] = {}
         self._cursor = 0
         self._top = 0
         # What changed where the cursor has been; and everywhere, once somebody wants to filter by that.
@@ -156,7 +165,8 @@ class Picking:
         self._at = at
         self._of_files = of_files
         self._fill(_PAGE)
-        self._cursor = next((number for number, one in enumerate(self._fitting) if one.id == self._at), 0)
+        first = self._at if first is None else self._standing.get(first, first)
+        self._cursor = next((number for number, one in enumerate(self._fitting) if one.id == first), 0)
 
     def begin(self, typed: str) -> None:
         """Filter by what was typed before there was a list."""
@@ -217,8 +227,8 @@ class Picking:
             asked = self._of_files
         lines = [shortened(f"{asked} {printable(self.typed).strip()}", width)]
         for number, one in enumerate(shown, self._top):
-            mark = ">" if number == self._cursor else "@" if one.id == self._at else " "
-            row = _row(one, now, width - 2, label=self._label(one), beside=self._beside(one))
+            mark = (">" if number == self._cursor else " ") + ("@" if one.id == self._at else " ")
+            row = _row(one, now, width - 3, label=self._label(one), beside=self._beside(one))
             text = shortened(f"{mark} {row}", width)
             chosen = colour and number == self._cursor
             lines.append(f"\x1b[7m{text}\x1b[0m" if chosen else text)
@@ -241,7 +251,7 @@ class Picking:
         if not self._fitting:
             return ""
         more = "" if self._is_all else "+"
-        also = f" ({self._folded:,} with the same files are left out)" if self._folded else ""
+        also = f" ({len(self._standing):,} with the same files are left out)" if self._standing else ""
         there = self.files or self._there(self._fitting[self._cursor])
         named = ": " + ", ".join(path_text(one) for one in there[:_NAMED]) if there else ""
         return f"{self._cursor + 1:,} of {len(self._fitting):,}{more}{also}{named}"
@@ -284,10 +294,9 @@ class Picking:
             self._wanted = wanted if len(found) >= wanted else _ALL
             self._known = [one for one in found if one.kind != "guard" or one.name]
         fitting = [one for one in self._known if self._fits(one)]
-        standing = folded(fitting)
-        self._at = standing.get(self._at or "", self._at)
-        self._fitting = [one for one in fitting if one.id not in standing]
-        self._folded = len(standing)
+        self._standing = folded(fitting)
+        self._at = self._standing.get(self._at or "", self._at)
+        self._fitting = [one for one in fitting if one.id not in self._standing]
 
     def _fits(self, checkpoint: Checkpoint) -> bool:
         """Tell whether every word that was typed is in what a checkpoint says, or in one path of it."""

@@ -208,7 +208,8 @@ def remarks(outcomes: Sequence[Outcome], *, then: str = "as it was", root: str |
     said.sort(key=lambda one: _REMARKED.index(one.result) if one.result in _REMARKED else 1)
     lines = []
     for one in said[:_SHOWN_STEPS]:
-        reason = f" ({printable(one.reason)})" if one.reason else ""
+        why = "conflict: it changed since, and stays as it is" if one.reason == CONFLICT else one.reason
+        reason = f" ({printable(why)})" if why else ""
         lines.append(f"  {one.result:7} {path_text(one.path)}{reason}")
         for copy in _beside(one, outcomes):
             lines.append(f"          {then}: {path_text(copy)}")
@@ -329,6 +330,8 @@ def part_lines(part: PartOutcome, then: Progress | None = None) -> list[str]:
         lines.append(f"  go on with it: {printable(str(details['resume_command']))}")
     if isinstance(details.get("kept"), str):
         lines.append(f"  the HEAD before is kept as {printable(str(details['kept']))}")
+    if isinstance(details.get("branch_before"), str):
+        lines.append(f"  branch {printable(str(details['branch_before']))} stays as it is")
     remark = part.reason or details.get("note")
     if remark is not None:
         lines.append(f"  {printable(str(remark))}")

@@ -229,7 +229,8 @@ FILES: tuple[Verb, ...] = (
         says="list the checkpoints at which a path changed, or a text came or went",
         about=(
             "Newest first, with the size that the file had then and the lines that came and\n"
-            "went since the checkpoint before. Of a folder: whatever changed in it.\n"
+            "went since the checkpoint before. Of a folder: whatever changed in it. Without\n"
+            "PATH and TEXT all checkpoints, as `list` shows them.\n"
             "With -S TEXT, as in git: those at which TEXT is in a file more or less often than\n"
             "before; in any file, or in PATH. Private files only with --private."
         ),

@@ -237,7 +237,11 @@ def padded(text: str, columns: int) -> str:
 
 
 def wrapped(text: str, limit: int | None) -> list[str]:
-    """Return a text as lines of at most so many columns, broken at spaces; a long word stays whole."""
+    """Return a text as lines of at most so many columns, broken at spaces; a long word stays whole.
+
+    A line ends after a comma, a colon or a semicolon where its second half has one: what belongs together is read
+    together ("2 files to write").
+    """
     if limit is None or width(text) <= limit:
         return [text]
     lines: list[str] = []
@@ -245,8 +249,11 @@ def wrapped(text: str, limit: int | None) -> list[str]:
     for word in text.split(" "):
         longer = f"{line} {word}" if line else word
         if line and width(longer) > limit:
-            lines.append(line)
-            longer = word
+            whole = max(line.rfind(f"{mark} ") + 1 for mark in ",:;")
+            if width(line[:whole]) * 2 < limit:
+                whole = len(line)
+            lines.append(line[:whole])
+            longer = f"{line[whole + 1 :]} {word}" if line[whole:] else word
         line = longer
     return [*lines, line]
 

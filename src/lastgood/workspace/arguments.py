@@ -377,12 +377,12 @@ def admit(
     )
     reason = refusal(root, homes=homes, temporary=temporary, bare_mount=bare)
     if reason is not None:
+        gone = "".join(f"{one.message}\n{one.hint}\n" for one in gone_below())
         raise Unsafe(
             f"{shown} is refused as a workspace: {reason}",
-            hint="".join(f"{one.message}\n{one.hint}\n" for one in gone_below())
-            + "name a project folder: -C DIR"
+            hint=f"{gone}name a project folder: -C DIR"
             "\nthose that have checkpoints, gone ones too: lastgood workspace list"
-            "\nor, if it is really meant: the same with --allow-root",
+            + ("" if gone else "\nor, if it is really meant: the same with --allow-root"),
         )
 
 

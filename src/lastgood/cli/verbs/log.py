@@ -7,10 +7,10 @@ from lastgood.cli.opening import CHANGES, number_option, open_group
 from lastgood.cli.references import held_where, looked_up, reached, time_meant
 from lastgood.cli.searching import few_paths
 from lastgood.cli.typed_paths import alike_lines, alike_of, as_typed, only_meant, path_of, same_name
-from lastgood.cli.verbs.list import NAME_ROOM
+from lastgood.cli.verbs.list import NAME_ROOM, list_verb
 from lastgood.cli.verbs.show import print_bytes
-from lastgood.cli.wording import size, table, title
-from lastgood.errors import NotFound, Usage
+from lastgood.cli.wording import called, size, table, title
+from lastgood.errors import NotFound
 from lastgood.paths import to_bytes, to_text
 from lastgood.workspace.opened import OpenWorkspace
 
@@ -25,15 +25,14 @@ _NAME = 1
 
 
 def log_verb(call: Call, console: Console) -> int:
-    """List the checkpoints at which a path changed, or at which a text came or went."""
+    """List the checkpoints at which a path changed, or at which a text came or went; without either, all."""
     typed = call.argument(0)
     if typed is None and not call.has("text"):
-        raise Usage(
-            "`log` needs PATH, or -S TEXT",
-            hint=f"when a file changed: {call.command('log PATH')}"
-            f"\nwhen a text came or went: {call.command('log -S TEXT')}"
-            f"\nall checkpoints: {call.command('list')}",
-        )
+        code = list_verb(call, console)
+        if console.out_is_terminal:
+            console.note(f"when a file changed: {call.command('log PATH')}")
+            console.note(f"when a text came or went: {call.command('log -S TEXT')}")
+        return code
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
         if typed is not None and console.can_ask:
             typed = reached(typed, call, workspace)
@@ -108,7 +107,9 @@ def _way_back(newest: PathChange, call: Call, workspace: OpenWorkspace) -> str:
     if not one.after:
         before = workspace.previous(holder.id)
         if before is not None:
-            return f"the last with it: {call.command(f'restore {before.short_id} {path}')}"
+            return (
+                f"the last with it is {called(before)}:\n  {call.command(f'restore {before.short_id} {path}')}"
+            )
     return f"as it was then: {call.command(f'restore {holder.short_id} {path}')}"
 
 

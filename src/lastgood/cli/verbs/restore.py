@@ -117,8 +117,7 @@ def _is_shown(call: Call, console: Console) -> bool:
 
 def _restore_picked(call: Call, console: Console, *, workspace: Restores, typed: str | None) -> int:
     """Restore what a person picks: a checkpoint, or of one the files that they looked for."""
-    at = workspace.stands_at() if typed is None else None
-    picked = _picked(call, console, workspace, at=at, typed=typed or "")
+    picked = _picked(call, console, workspace, typed=typed or "")
     if picked is None:
         return restore(None, call, console, workspace=workspace)
     call = call.replace(arguments=(picked.checkpoint.short_id,))  # what is told to type names it, too
@@ -159,9 +158,9 @@ def _restore_agent(call: Call, console: Console) -> int:
 
 
 def _picked(
-    call: Call, console: Console, workspace: Restores, *, at: str | None = None, typed: str = ""
+    call: Call, console: Console, workspace: Restores, *, first: str | None = None, typed: str = ""
 ) -> Picked | None:
-    """Return what a person picks, the cursor beginning at an id, of what was typed; None if they leave.
+    """Return what a person picks, of what was typed, the cursor beginning at an id; None if they leave.
 
     A restore without paths is limited to files that they looked for.
     """
@@ -181,10 +180,11 @@ def _picked(
         lambda wanted: workspace.list(limit=wanted, brief=True),
         workspace.changed_paths,
         holds=lambda ref, path: holds(ref, to_text(path), workspace),
-        question="Rewind to:" if rewinds else "Restore:",
+        question="Rewind, and keep all up to and with:" if rewinds else "Restore:",
         of_files=None if rewinds or is_limited else "Restore only files with:",
         colour=console.colour,
-        at=at,
+        at=workspace.stands_at(),
+        first=first,
         typed=typed,
     )
     return None if picked is None else picked.replace(checkpoint=workspace.get(picked.checkpoint.id))
@@ -237,8 +237,7 @@ def _rewind(call: Call, console: Console, *, workspace: Restores) -> int:
     target = None if extent is None else extent.target
     if picks:  # where nothing before differs, there is still what to pick from
         extents = workspace.preview_rewinds(_STEPS)
-        at = extents[0].target.id if extents else workspace.stands_at()
-        picked = _picked(call, console, workspace, at=at)
+        picked = _picked(call, console, workspace, first=extents[0].target.id if extents else None)
         target = None if picked is None else picked.checkpoint
         extent = None if target is None else _extent_to(target, extents, call, workspace=workspace)
     if target is None or extent is None:

@@ -114,6 +114,7 @@ def _tell_next(report: StatusReport, call: Call, console: Console, *, worked: st
             ("restore PATH", "bring one file or folder back"),
             ("restore PATH 1h", "the same, as it was an hour ago"),
             *([("rewind", f"go back to before an agent's last {worked}s")] if worked else ()),
+            ("list", "see all checkpoints"),
             ("log PATH", "see at which checkpoints a file changed"),
             ("undo", "take the last restore back"),
         ]
@@ -265,7 +266,7 @@ def _is_of_merge(change: ChangedPath) -> bool:
 def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     """Tell how much is not held because rules leave it out, and what if that was asked for."""
     if not report.ignored_count:
-        return []
+        return [("ignored", "nothing in the folder is")] if call.has("ignored") else []
     if not call.has("ignored"):
         which = f"not held; which: {call.command('status --ignored')}"
         return [("ignored", f"{count(report.ignored_count, 'entry')} {which}")]

@@ -73,7 +73,7 @@ def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
         return PartOutcome(scope="git", result="kept", reason=error.message)
     except LastgoodError as error:
         return PartOutcome(scope="git", result="failed", reason=error.message)
-    left = _left_branch(context, part, done.head, wanted=wanted)
+    left, was = _left_branch(context, part, done.head, wanted=wanted), _named(part.before)
     remarks = _remarks(part, left, conflicts=len(done.conflicts))
     return PartOutcome(
         scope="git",
@@ -85,6 +85,7 @@ def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
             "conflicts": [to_text(path) for path in done.conflicts],
             "conflicts_replaced": part.before.get("conflicts", []),
             **({} if left is None else {"left_branch": left}),
+            **({} if was is None or was == _named(part.after) else {"branch_before": was}),
         },
     )
 
