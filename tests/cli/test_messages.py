@@ -105,10 +105,6 @@ def test_the_verbs_of_other_tools_are_answered_with_ours(lastgood: Command, word
     assert hint in done.err
 
 
-def test_a_log_without_a_path_names_the_list(lastgood: Command) -> None:
-    assert "all checkpoints: lastgood list" in lastgood("log", expect=2).err
-
-
 def test_a_dry_run_ends_with_the_command_that_does_it(kept: Command) -> None:
     """T1."""
     (kept.project / "a.txt").write_text("wrecked\n", encoding="utf-8")

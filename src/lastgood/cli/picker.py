@@ -111,8 +111,8 @@ def pick(
 ) -> Picked | None:
     """Return what a person chose, None if they left.
 
-    The id ``at`` which the workspace stands is marked. The cursor begins there, at the ``first`` one, or at that
-    of those which what was ``typed`` before leaves. Where files can be chosen alone, ``of_files`` is the
+    The id ``at`` which the workspace stands is marked. The cursor begins there, at the ``first`` one, or at
+    the first that what was ``typed`` before leaves. Where files can be chosen alone, ``of_files`` is the
     question while some are looked for.
     """
     picking = Picking(load, changed, holds=holds, at=at, first=first, of_files=of_files)

@@ -236,11 +236,10 @@ def padded(text: str, columns: int) -> str:
     return text + " " * (columns - width(text))
 
 
-def wrapped(text: str, limit: int | None) -> list[str]:
+def wrapped(text: str, limit: int | None, *, marks: str = "") -> list[str]:
     """Return a text as lines of at most so many columns, broken at spaces; a long word stays whole.
 
-    A line ends after a comma, a colon or a semicolon where its second half has one: what belongs together is read
-    together ("2 files to write").
+    A line ends after one of the ``marks`` if its second half has one.
     """
     if limit is None or width(text) <= limit:
         return [text]
@@ -249,13 +248,17 @@ def wrapped(text: str, limit: int | None) -> list[str]:
     for word in text.split(" "):
         longer = f"{line} {word}" if line else word
         if line and width(longer) > limit:
-            whole = max(line.rfind(f"{mark} ") + 1 for mark in ",:;")
-            if width(line[:whole]) * 2 < limit:
-                whole = len(line)
-            lines.append(line[:whole])
-            longer = f"{line[whole + 1 :]} {word}" if line[whole:] else word
+            end = max((f"{line} ".rfind(f"{mark} ") + 1 for mark in marks), default=0)
+            if width(line[:end]) * 2 < limit:
+                end = len(line)
+            lines.append(line[:end])
+            longer = f"{line[end:]} {word}".lstrip(" ")
         line = longer
     return [*lines, line]
+
+
+# After these a line of prose ends rather than elsewhere.
+_MARKS = ",:;"
 
 
 def beside_or_below(first: str, text: str, *, limit: int | None) -> list[str]:
@@ -268,7 +271,8 @@ def beside_or_below(first: str, text: str, *, limit: int | None) -> list[str]:
 def fitted(line: str, limit: int) -> list[str]:
     """Return a line of prose as lines of at most so many columns; a command at its end stays whole, below it.
 
-    What is to be typed must not be broken: who copies it would run a part of it.
+    What is to be typed must not be broken: who copies it would run a part of it. "2 files to write" is
+    not where a comma or a colon comes before it.
     """
     if width(line) <= limit:
         return [line]
@@ -276,9 +280,9 @@ def fitted(line: str, limit: int) -> list[str]:
     indent = " " * (len(line) - len(text))
     found = min((place for mark in _typed() if (place := text.find(f": {mark} ")) >= 0), default=-1)
     if found < 0:
-        return [indent + one for one in wrapped(text, limit - len(indent))]
+        return [indent + one for one in wrapped(text, limit - len(indent), marks=_MARKS)]
     return [
-        *(indent + one for one in wrapped(text[: found + 1], limit - len(indent))),
+        *(indent + one for one in wrapped(text[: found + 1], limit - len(indent), marks=_MARKS)),
         f"{indent}  {text[found + 2 :]}",
     ]
 

@@ -107,7 +107,8 @@ def _way_back(newest: PathChange, call: Call, workspace: OpenWorkspace) -> str:
     if not one.after:
         before = workspace.previous(holder.id)
         if before is not None:
-            return f"the last with it is {called(before)}:\n  {call.command(f'restore {before.short_id} {path}')}"
+            way = call.command(f"restore {before.short_id} {path}")
+            return f"the last with it is {called(before)}:\n  {way}"
     return f"as it was then: {call.command(f'restore {holder.short_id} {path}')}"
 
 
