@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -244,3 +245,22 @@ def test_why_nothing_was_kept_is_told_in_the_host_s_own_way(agent: Agent, lastgo
     text = json.dumps(payload("PreToolUse") | own)
     decided = json.loads(agent.sends(text, "--block").stdout)["hookSpecificOutput"]
     assert decided["permissionDecision"] == "deny"
+
+
+def test_an_agent_that_is_asked_to_take_its_work_back_is_told_how(agent: Agent) -> None:
+    """T15: with no more than the hooks; another prompt is carried out without a word."""
+    agent.turn("write it", "wrecked")
+    agent.turn("undo the typo in this text:" + " of long standing" * 30, "wrecked twice")
+
+    said = agent.tells("UserPromptSubmit", prompt="Undo what you did in the last two prompts").stdout
+    told = json.loads(said)["hookSpecificOutput"]["additionalContext"]
+    commands = [shlex.split(one) for one in re.findall(r"`([^`]*)`", told)]
+    look, go = (one[one.index("-C") :] for one in commands)
+    shown = agent.lastgood(*("2" if word == "N" else word for word in look)).out
+    agent.answered()
+    agent.asked("yes, do it")  # by now the last two turns are others
+    named = {word: re.findall(rf"{word[:4].lower()}_\w+", shown)[0] for word in ("CKPT", "PLAN")}
+    known = {"CHECKPOINT": named["CKPT"], "ID": named["PLAN"]}
+    agent.lastgood(*(known.get(word, word) for word in go))
+
+    assert (agent.project / "file").read_text() == "as it was"

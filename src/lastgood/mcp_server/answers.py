@@ -28,8 +28,8 @@ Complete = Callable[[object], object]
 LONGEST = 1 << 20
 # So long is the longest answer of a tool that only looks, in characters of JSON.
 MOST = 4 << 20
-# Of what is done, or would be, so many paths are told: counts have all of them.
-LISTED = 500
+# Of what is done, or would be, so many paths are told, and as many tasks of the progress: counts have all.
+LISTED = 200
 # So much is told of a text that somebody chose where it is one of many, or in the midst of a sentence.
 LABEL = 500
 NAME = 200
@@ -128,7 +128,8 @@ def clipped(value: object, most: int) -> object:
 def listed(value: object) -> object:
     """Return a JSON value in which no list is longer than what is told; ``more`` says how much each goes on.
 
-    What has a reason to be told comes first: a path that stayed, or that something is the matter with.
+    What has a reason comes first, a path that stayed or that something is the matter with; of tasks those
+    that are not done.
     """
     if isinstance(value, list | tuple):
         return [listed(one) for one in value]
@@ -139,13 +140,15 @@ def listed(value: object) -> object:
         for key, one in value.items()
         if isinstance(one, list | tuple) and len(one) > LISTED
     }
-    few = {key: sorted(value[key], key=_has_no_reason)[:LISTED] for key in more}
+    few = {key: sorted(value[key], key=_place)[:LISTED] for key in more}
     shown = {key: listed(one) for key, one in (value | few).items()}
     return shown | ({"more": more} if more else {})
 
 
-def _has_no_reason(one: object) -> bool:
-    return not (isinstance(one, dict) and one.get("reason"))
+def _place(one: object) -> int:
+    if not isinstance(one, dict):
+        return 1
+    return 0 if one.get("reason") else 2 if one.get("state") in {"done", "skipped"} else 1
 
 
 def plain(text: str) -> str:

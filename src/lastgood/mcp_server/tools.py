@@ -9,7 +9,7 @@ from typing import Any
 
 from lastgood.documents import document, list_document, record, told
 from lastgood.mcp_server import schemas
-from lastgood.mcp_server.answers import LABEL, cat_document, clipped, content
+from lastgood.mcp_server.answers import LABEL, cat_document, clipped, content, listed
 from lastgood.mcp_server.consent import Planned, demand_plan
 from lastgood.model.canonical import path_value
 from lastgood.model.checkpoint import PROGRAMS, Actor, SaveReport
@@ -73,9 +73,9 @@ def _list(workspace: Workspace, words: Words, _agent: str | None) -> Document:
 
 
 def show(workspace: Workspace, words: Words, _agent: str | None = None) -> Document:
-    """Return what a checkpoint holds: as `show --json` tells it."""
+    """Return what a checkpoint holds: as `show --json` tells it, but for very many tasks."""
     checkpoint = workspace.get(words["ref"])
-    said: Document = {"checkpoint": record(checkpoint)}
+    said: Document = {"checkpoint": listed(record(checkpoint))}
     if words.get("files"):
         said["entries"] = [record(one) for one in workspace.entries(checkpoint.id)]
     if words.get("conversation"):

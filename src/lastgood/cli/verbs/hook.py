@@ -110,6 +110,7 @@ def _respond(call: Call, event: HookEvent, console: Console) -> Reply | None:
             raise
         return None  # told when the session began
     with workspace:
+        from lastgood.hooks import way_back  # lazily: as above
         from lastgood.hooks.repeated import Telling  # lazily: as above
         from lastgood.hooks.respond import respond
         from lastgood.workspace.opened import Proposal
@@ -119,6 +120,9 @@ def _respond(call: Call, event: HookEvent, console: Console) -> Reply | None:
         context = workspace._context  # noqa: SLF001 - beside its caches that is noted
         with Telling(context, event, console.input(), caller=console.caller) as telling:
             reply = respond(workspace, event, session=session, again=telling.again)
+            if not telling.again and way_back.asks_for_it(event):
+                said = way_back.words(here.command("").rstrip())
+                reply = reply.replace(context=" ".join(filter(None, (reply.context, said))))
         console.have_watched(workspace, call)
         return reply
 
