@@ -99,6 +99,7 @@ def test_a_list_with_positions_fits_into_80_columns(kept: Command) -> None:
     kept("progress", "set", "--phase", "a phase with a long name", "--iteration", "12", "--step", "3/9")
     kept("save", "a message that is much too long for any list on a terminal of this width")
     lines = seen(kept, "list")
+    assert lines.pop() == "to go back to one: lastgood restore ID"
     assert len(lines) == len(kept("list").out.splitlines())
     assert lines[0].split() == ["ID", "Name", "Date", "Phase", "/", "Step"]
     assert "a message that is much too" in lines[1]
@@ -464,10 +465,12 @@ def test_a_time_of_several_words_needs_no_quotes_on_a_terminal(lastgood: Command
     assert "1 h old" in lastgood.terminal("restore", "last", "hour", "a.txt", expect=10).out
     said = lastgood("restore", "a.txt~1", "--yes", expect=10).err
     assert "write: lastgood restore @~1 -- a.txt" in said
-    said = lastgood("restore", "a.txt", "10", "minutes", "ago", "--yes", expect=2).err
-    assert "write: lastgood restore @{10m} -- a.txt" in said
-    said = lastgood("restore", "10", "minutes", "ago", "--yes", expect=2).err
-    assert "write: lastgood restore @{10m}\n" in said
+    for rest in ((), ("a.txt",)):
+        said = lastgood("restore", *rest, "10", "minutes", "ago", "--yes", expect=10).err
+        told = " ".join(("", "--", *rest)) if rest else ""
+        assert re.search(rf"as in the oldest \(step 10 of it\): lastgood restore ckpt_\w{{8}}{told}\n", said)
+    said = lastgood("restore", "a.txt", "0", "minutes", "ago", "--yes", expect=2).err
+    assert "write: lastgood restore @{0m} -- a.txt\n" in said
 
 
 def test_a_path_that_is_called_like_a_time_is_a_path(lastgood: Command) -> None:

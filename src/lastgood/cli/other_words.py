@@ -97,6 +97,7 @@ _ANSWERS = {
     "search": f"{_TEXT}\n{_WORDS}",
     "start": f"{_RUN}\nto say that work begins: lastgood session start --goal TEXT",
     "stop": "to say that work is over: lastgood session end",
+    **dict.fromkeys(("ui", "tui", "gui"), _BACK),
     "view": "what a checkpoint holds: lastgood show REF",
     # asking for help
     "?": _HELP,

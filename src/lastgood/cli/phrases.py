@@ -45,15 +45,28 @@ def in_our_words(call: Call, workspace: Restores) -> Call:
     given = (*call.arguments, *(call.paths or ()))
     if not call.arguments or (len(given) == 1 and given[0].lower() not in _EVERYTHING):
         return call
-    whole = " ".join(given)  # a message that was typed without its quotes
-    if len(given) > 1 and not _stands(given[0], call, workspace) and as_ref(whole, workspace) == whole:
-        return call.replace(arguments=(whole,), paths=None)
+    message, before = _message_apart(given, call, workspace)
+    if message is not None:
+        return call.replace(arguments=(message,), paths=before or None)
     ref, rest = _time_apart(_plain(given, call, workspace), call, workspace)
     if rest and rest[0].lower() in _EVERYTHING and not _stands(rest[0], call, workspace):
         rest = rest[1:]
         ref = ref or (None if rest else "@")
     said = rest if ref is None else (ref, *rest)
     return call if said == given else call.replace(arguments=said[:1], paths=said[1:] or None)
+
+
+def _message_apart(
+    given: tuple[str, ...], call: Call, workspace: Restores
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return a message that was typed without its quotes, and the paths before it."""
+    for place in range(len(given) - 1):
+        message = " ".join(given[place:])
+        if not _stands(given[place], call, workspace) and as_ref(message, workspace) == message:
+            return message, given[:place]
+        if not is_path(given[place], call, workspace):
+            break
+    return None, ()
 
 
 def refuse_said(said: Call, workspace: Restores) -> None:
@@ -122,6 +135,9 @@ def counted(call: Call, workspace: Restores) -> Call:
         return call
     if not given[0].isdigit() and is_path(given[0], call, workspace):
         return call.replace(arguments=(), paths=given)
+    message, _ = _message_apart(given, call, workspace)
+    if message is not None:
+        return _as_restore(call, (message,))
     ref, rest = _time_apart(_plain(given, call, workspace), call, workspace)
     if ref is not None:
         return _as_restore(call, (ref, *rest))
