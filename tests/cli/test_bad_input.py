@@ -165,7 +165,7 @@ def test_a_folder_that_may_not_be_read_is_refused(project: Path, store: Path) ->
         ("rewind", "one"),
         ("restore",),
         ("restore", "@"),
-        ("rewind", "1", "a.txt", "--yes"),
+        ("rewind", "1", "--plan"),
         ("restore", "@", "--yes", "--"),
         ("restore", "@", "--yes", "--", ""),
         ("restore", "@", "--to", "", "--yes"),

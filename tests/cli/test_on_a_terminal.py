@@ -308,12 +308,12 @@ def test_a_path_that_nothing_holds_is_refused(kept: Command) -> None:
     (kept.project / "build").mkdir()
     (kept.project / "build" / "out").write_text("out\n", encoding="utf-8")
     with shown(kept, "restore", "unsaved.txt") as terminal:
-        assert terminal.end() == 13
+        assert terminal.end() == 10
         assert any("no checkpoint holds the path 'unsaved.txt'" in line for line in terminal.shown)
     (kept.project / "unsaved.txt").unlink()
     kept("save", "with a rule")
     with shown(kept, "restore", "build/out") as terminal:
-        assert terminal.end() == 13
+        assert terminal.end() == 10
         assert any("git ignores it, and no checkpoint holds" in line for line in terminal.shown)
 
 

@@ -28,7 +28,7 @@ def wreck(command: Command) -> None:
         ("src a.txt of one", "one src a.txt"),
         ("a.txt src one", "one a.txt src"),
         ("the first", "'the first'"),
-        ("a.txt the first", "'the first' a.txt"),
+        ("src a.txt the first", "'the first' src a.txt"),
         ("to one", "one"),
     ],
 )

@@ -59,13 +59,11 @@ def in_our_words(call: Call, workspace: Restores) -> Call:
 def _message_apart(
     given: tuple[str, ...], call: Call, workspace: Restores
 ) -> tuple[str | None, tuple[str, ...]]:
-    """Return a message that was typed without its quotes, and the paths before it."""
+    """Return a message of several words that was typed without its quotes, and the paths before it."""
     for place in range(len(given) - 1):
         message = " ".join(given[place:])
         if not _stands(given[place], call, workspace) and as_ref(message, workspace) == message:
             return message, given[:place]
-        if not is_path(given[place], call, workspace):
-            break
     return None, ()
 
 

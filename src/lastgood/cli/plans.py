@@ -256,7 +256,7 @@ def beside_lines(
         lines += part_lines(part, target.manifest.progress)
     lines += unwritten_lines(report, call)
     lines += [_irreversible(effect) for effect in report.irreversible]
-    moved = _git_line(report)
+    moved = None if call.has("only-agent") else _git_line(report)  # with which --git does not go
     return lines if moved is None else [*lines, moved]
 
 

@@ -376,6 +376,7 @@ FILES: tuple[Verb, ...] = (
         ),
         examples=(
             ("lastgood undo", "take back the last one"),
+            ("lastgood undo --merge", "the same, and keep what was changed since"),
             ("lastgood undo --dry-run", "what that would do"),
             ("lastgood undo --list", "what there is"),
         ),
