@@ -34,7 +34,7 @@ def test_prose_is_broken_between_words_and_commands_stay_whole() -> None:
 
 def test_what_belongs_together_is_read_in_one_line() -> None:
     said = "took back the restore of ckpt_b8979d96 of 2026-11-26 17:07:49: 2 files written, 1 path skipped"
-    assert fitted(said, 80) == [
+    assert fitted(said, 76) == [
         "took back the restore of ckpt_b8979d96 of 2026-11-26 17:07:49:",
         "2 files written, 1 path skipped",
     ]

@@ -53,6 +53,7 @@ def test_lastgood_alone_says_where_one_stands_and_what_to_type_next(kept: Comman
         "lastgood restore",
         "lastgood restore PATH",
         "lastgood restore PATH 1h",
+        "lastgood list",
         "lastgood log PATH",
         "lastgood undo",
         "lastgood help",
