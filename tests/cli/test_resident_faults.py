@@ -113,6 +113,8 @@ def test_stopped_at_any_call_of_a_save_it_keeps_nobody_and_saves_just_once(
 ) -> None:
     """S16: who asked saves by itself, or is told who holds the catalogue, and never waits for its end."""
     with under_fire(kept, injector) as watcher:
+        _change(kept, -1)
+        asking(kept, "save", "a resident's first takes more calls", "--quiet").communicate(timeout=PATIENCE)
         for at in _points(_calls_of_a_save(kept, injector)):
             _change(kept, at)
             injector.arm((kept.store,), Blow(at, Mode.STOP))

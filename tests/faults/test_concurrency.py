@@ -123,6 +123,31 @@ def test_a_killed_owner_is_out_of_the_way_at_once_and_a_live_one_is_never_robbed
         holder.communicate()
 
 
+def test_a_save_that_is_interrupted_takes_away_nothing_that_another_one_relies_on(
+    workspace: Workspace, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S13: from the moment at which its pack can be found, that is everybody's."""
+    made: list[str] = []
+    rename = os.rename
+
+    def interrupted(source: bytes, target: bytes) -> None:
+        rename(source, target)
+        if target.endswith(b".idx"):
+            patch.undo()
+            with lastgood.open(bench.workspace, store=bench.store, maintenance="off") as beside:
+                made.append(beside.save("beside").checkpoint.id)
+            raise KeyboardInterrupt
+
+    (bench.workspace / "file").write_text("one")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            workspace.save("interrupted")
+
+    assert workspace.verify().ok
+    assert workspace.read(made[0], "file") == b"one"
+
+
 def test_a_restore_waits_for_a_running_save_and_both_succeed(workspace: Workspace, bench: Bench) -> None:
     for number in range(300):
         (bench.workspace / f"f{number}").write_text(f"{number}")

@@ -402,7 +402,7 @@ class BlobImport:
         return bool(self._name)
 
     def publish(self, *, durable: bool) -> None:
-        """Make the copies readable, but doubted until proven; OSError, and then nothing is visible."""
+        """Make the copies readable, but doubted until proven; OSError."""
         pack, index = self._files
         name = vacant(self._layout, self._name, pack=pack)
         add_suspect(self._layout, name, durable=durable)

@@ -653,27 +653,19 @@ def publish_files(
             raise error
     else:
         _mark(layout, name)
-    _rename(pack, index, stem=layout.packs + b"/" + name, durable=durable)
+    stem = layout.packs + b"/" + name
+    try:
+        # What has its name stays, whatever happens then: others may rely on it by now.
+        pack.place(stem + b".pack")
+        index.place(stem + b".idx")
+        if durable:
+            sync_directory(layout.packs)
+    finally:
+        index.discard()
+        pack.discard()
     if durable:
         sync_unsynced(layout)
     return name
-
-
-def _rename(pack: TemporaryFile, index: TemporaryFile, *, stem: bytes, durable: bool) -> None:
-    # Somebody may have published the very same bytes: then a failure here must not take his away.
-    visible = os.path.lexists(stem + b".idx") and os.path.lexists(stem + b".pack")
-    try:
-        pack.rename(stem + b".pack")
-        index.rename(stem + b".idx")
-        if durable:
-            sync_directory(os.path.dirname(stem))
-        visible = True
-    finally:
-        if not visible:
-            index.discard()
-            pack.discard()
-        pack.close()
-        index.close()
 
 
 def vacant(layout: Layout, name: bytes, *, pack: TemporaryFile) -> bytes:

@@ -362,9 +362,8 @@ def mend_index(layout: Layout, state: PackState) -> str:
     try:
         write_all(file.descriptor, encode_index(state.entries, pack_checksum=checksum))
         sync(file.descriptor)
-        file.rename(pack.path + b".idx")
+        file.place(pack.path + b".idx")
         sync_directory(layout.packs)
-        file.close()
     finally:
         file.discard()
     return f"{state.name.decode()}.idx rebuilt from its pack ({len(state.entries)} objects)"

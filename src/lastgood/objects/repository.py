@@ -143,9 +143,17 @@ class TemporaryFile:
         raise _collected()
 
     def rename(self, path: bytes) -> None:
-        """Give the file another name."""
+        """Give the file another temporary name."""
         os.rename(self.path, path)
         self.path = path
+
+    def place(self, path: bytes) -> None:
+        """Give the file the name at which others find it: they may rely on it from then on, so it stays.
+
+        Also if a signal's exception strikes as soon as it has the name.
+        """
+        os.rename(self.path, path)
+        self.path = b""
 
     def find(self, folder: bytes) -> None:
         """Find out what the file is called by now, in the folder where it was created; `Storage`."""
@@ -163,9 +171,10 @@ class TemporaryFile:
             self.descriptor = -1
 
     def discard(self) -> None:
-        """Delete and close the file."""
+        """Close the file, and delete it unless it has its place."""
         if self.descriptor >= 0:
-            unlink_quietly(self.path)
+            if self.path:
+                unlink_quietly(self.path)
             self.close()
 
 
@@ -290,9 +299,8 @@ def write_whole(layout: Layout, name: bytes, content: bytes) -> None:
     try:
         write_all(file.descriptor, content)
         sync(file.descriptor)
-        file.rename(layout.root + b"/" + name)
+        file.place(layout.root + b"/" + name)
         sync_directory(layout.root)
-        file.close()
     finally:
         file.discard()
 
