@@ -155,6 +155,29 @@ def left(workspace: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch) -
     return found
 
 
+def test_a_directory_goes_of_which_a_failing_disk_let_go_at_the_second_attempt(
+    workspace: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T3, T10: it is not kept as if something of a person's were in it."""
+    workspace.save("none", name="none", allow_empty=True)
+    (project / "folder").mkdir()
+    (project / "folder" / "file").write_text("one")
+    unlink = os.unlink
+
+    def failing_once(path: bytes, *, dir_fd: int | None = None) -> None:
+        if path.endswith(b".old"):
+            patch.undo()
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        unlink(path, dir_fd=dir_fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", failing_once)
+        report = workspace.restore("none")
+
+    assert list(project.iterdir()) == []
+    assert {one.result for one in report.outcomes} == {"removed"}
+
+
 def test_what_a_restore_left_is_in_no_checkpoint_and_no_difference(
     workspace: Workspace, project: Path, left: Path
 ) -> None:

@@ -117,6 +117,7 @@ class PlanExecutor:
         for start in range(0, len(deletions), CHUNK):
             self._each(deletions[start : start + CHUNK], self._delete)
             self._settle_each()
+        self._settle_each()  # what a failing disk refused, before a directory counts as not empty for it
         self._each(self._of("rmdir"), self._remove_directory)
 
     def _of(self, *actions: Action) -> list[Numbered]:
