@@ -45,6 +45,8 @@ def in_our_words(call: Call, workspace: Restores) -> Call:
     given = (*call.arguments, *(call.paths or ()))
     if not call.arguments or (len(given) == 1 and given[0].lower() not in _EVERYTHING):
         return call
+    if as_ref(given[0], workspace) == given[0]:  # written as it is to be: nothing more is looked up
+        return call
     message, before = _message_apart(given, call, workspace)
     if message is not None:
         return call.replace(arguments=(message,), paths=before or None)
@@ -93,7 +95,7 @@ def _plain(words: Sequence[str], call: Call, workspace: Restores) -> tuple[str, 
 
 def _stands(word: str, call: Call, workspace: Restores) -> bool:
     """Tell whether a word is a REF or a path itself."""
-    return is_path(word, call, workspace) or as_ref(word, workspace) == word
+    return as_ref(word, workspace) == word or is_path(word, call, workspace)
 
 
 def _time_apart(
@@ -129,9 +131,10 @@ def counted(call: Call, workspace: Restores) -> Call:
     so already.
     """
     given = (*call.arguments, *(call.paths or ()))
-    if not call.arguments or (given[0].isdigit() and len(given) == 1):
+    is_number = bool(call.arguments) and given[0].isdigit()
+    if not call.arguments or (is_number and (len(given) == 1 or is_path(given[1], call, workspace))):
         return call
-    if not given[0].isdigit() and is_path(given[0], call, workspace):
+    if not is_number and is_path(given[0], call, workspace):
         return call.replace(arguments=(), paths=given)
     message, _ = _message_apart(given, call, workspace)
     if message is not None:
