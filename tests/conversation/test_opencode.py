@@ -463,7 +463,7 @@ def test_what_goes_on_when_it_is_kept_comes_back_closed_as_opencode_closes_it(
         "status": "error",
         "input": {"command": "make"},
         "error": "Tool execution aborted",
-        "metadata": {"output": "cc a.c", "interrupted": True},
+        "metadata": {"output": "cc a.c"},
         "time": {"start": 7, "end": 7},
     }
     assert waiting["parts"][0]["text"] == "wait"

@@ -199,6 +199,33 @@ def test_what_a_sub_agent_said_comes_back_with_the_conversation(
     assert any(agent in one for (one,) in told)
 
 
+@pytest.mark.chance("what a real agent program does, and when")
+@pytest.mark.parametrize("name", ["opencode"], indirect=True)
+def test_a_tool_that_ran_when_its_host_was_killed_comes_back_as_broken_off(
+    name: str, host: Host, model: ScriptedModel, lastgood: Command
+) -> None:
+    """P7c, T11: opencode takes it in, and goes on with what it says of it."""
+    with host.started("stay prompt") as process:
+        assert eventually((lastgood.project / "begun").exists)
+        left = working(lastgood.project)
+        process.kill()
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    (source,) = host.transcripts()
+    kept = lastgood("save", "killed", "--transcript", str(source), "--json").json["checkpoint"]["id"]
+    with closing(sqlite3.connect(source.parent, isolation_level=None)) as database:
+        database.execute("DELETE FROM session")
+    back = lastgood("restore", kept, "--only", "conversation", "--yes", "--json").json
+    taken, _, resume = back["conversation"]["resume_command"].rpartition(" && ")
+    host.do(*shlex.split(taken)[1:])
+    model.asked.clear()
+    host.say("go on", resume=shlex.split(resume)[-1])
+    (asked,) = (one for one in model.asked if "go on" in one)
+    assert STAYS in asked
+    assert "Tool execution aborted" in asked
+
+
 def test_turns_are_kept_under_their_prompts_and_rewound(
     host: Host, model: ScriptedModel, lastgood: Command
 ) -> None:

@@ -247,7 +247,7 @@ def _is_unsaid(part: Mapping[str, object]) -> bool:
 
 
 def _closed(part: dict[str, object], info: Mapping[str, object]) -> dict[str, object]:
-    """Return a part that does not go on: a tool that ran failed, with what it had put out so far."""
+    """Return a part that does not go on: a tool that ran failed, and keeps what it had put out so far."""
     if is_settled(part):
         return part
     state, time = part.get("state"), _time(part)
@@ -256,12 +256,13 @@ def _closed(part: dict[str, object], info: Mapping[str, object]) -> dict[str, ob
     if not isinstance(state, dict):
         return part
     began = _time(state).get("start", _time(info).get("created"))
-    kept, known = state.get("input"), state.get("metadata")
+    kept = state.get("input")
     aborted = {
         "status": "error",
         "input": kept if isinstance(kept, dict) else {},
         "error": _ABORTED,
-        "metadata": {**(known if isinstance(known, dict) else {}), "interrupted": True},
+        # Not as ``interrupted``: then its output so far, empty perhaps, would pass for its result.
+        **({"metadata": state["metadata"]} if isinstance(state.get("metadata"), dict) else {}),
         "time": {"start": began, "end": began},
     }
     return {**part, "state": aborted}
