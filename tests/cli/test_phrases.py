@@ -76,6 +76,7 @@ def turns(lastgood: Command) -> Command:
         ("last turn", "1"),
         ("3 prompts a", "3 -- a"),
         ("2 a", "2 -- a"),
+        ("a 2", "2 -- a"),
         ("a", "1 -- a"),
     ],
 )
@@ -180,6 +181,11 @@ def test_a_commit_of_git_is_answered_with_the_checkpoint_nearest_to_it(
         in kept("restore", "HEAD~1", "a.txt", "--yes", expect=10).err
     )
     assert "that commit" not in kept("restore", "nobranch", "a.txt", "--yes", expect=10).err
+
+
+def test_a_list_since_a_time_that_is_said_in_words(kept: Command) -> None:
+    for said in ("yesterday", "2 hours ago"):
+        assert kept("list", "--since", said, "--json").json == kept("list", "--json").json
 
 
 def test_a_list_of_a_path_says_how_to_bring_it_back(kept: Command) -> None:

@@ -456,13 +456,13 @@ def seconds_option(call: Call, option: str) -> float | None:
 
 
 def moment_option(call: Call, option: str, *, now: int) -> int | None:
-    """Return the moment given for an option (``2h`` ago, or ISO 8601), in nanoseconds."""
+    """Return the moment given for an option (``2h`` or ``2 hours ago``, or ISO 8601), in nanoseconds."""
     text = call.text(option)
     if text is None:
         return None
-    from lastgood.view import duration, timestamp
+    from lastgood.view import duration, time_meant, timestamp
 
-    span = duration(text)
+    span = duration(time_meant(text) or text)
     moment = now - span if span is not None else timestamp(text)
     if moment is None:
         raise Usage(

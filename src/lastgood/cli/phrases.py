@@ -135,7 +135,8 @@ def counted(call: Call, workspace: Restores) -> Call:
     if not call.arguments or (is_number and (len(given) == 1 or is_path(given[1], call, workspace))):
         return call
     if not is_number and is_path(given[0], call, workspace):
-        return call.replace(arguments=(), paths=given)
+        last = given[-1:] if given[-1].isdigit() and not is_path(given[-1], call, workspace) else ()
+        return call.replace(arguments=last, paths=given[: len(given) - len(last)])
     message, _ = _message_apart(given, call, workspace)
     if message is not None:
         return _as_restore(call, (message,))

@@ -301,7 +301,7 @@ def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: Lastg
             return
         raise type(error)(
             f"'{printable(ref)}' is a path, and `{call.verb.name}` takes a checkpoint",
-            hint="\n".join(_about_path(ref, call)),
+            hint="\n".join(_about_path(ref, call, workspace)),
             details=error.details,
         ) from error
     if holder is not None:
@@ -336,12 +336,14 @@ def _instead(ref: str, call: Call, error: LastgoodError) -> str:
     return "".join(lines)
 
 
-def _about_path(path: str, call: Call) -> list[str]:
+def _about_path(path: str, call: Call, workspace: OpenWorkspace) -> list[str]:
     """Return what can be asked of a path, a line each: first what the verb is near to."""
     typed = quoted(path)
+    is_folder = os.path.isdir(f"{workspace.path}/{path_of(path, call, workspace)}")
     first = {
-        "show": f"print it as it is in the last one: {call.command(f'cat {typed}')}",
-        "recover": f"to bring it back: {call.command(f'restore {typed}')}",
+        "show": f"all that the last one holds: {call.command('show @ --files')}"
+        if is_folder
+        else f"print it as it is in the last one: {call.command(f'cat {typed}')}",
         "delete": f"to take it out of every checkpoint: {call.command(f'purge {typed}')}",
     }
     lines = [first[call.verb.name]] if call.verb.name in first else []
