@@ -32,6 +32,29 @@ def test_the_built_in_excludes_are_ignored_at_every_depth() -> None:
         assert not ignores(depth, b"x.py")
 
 
+@pytest.mark.parametrize("line", ["#*#", "*.c.[012]*.*", "x*y", "*a*b*", "[!a]?*c*", "lib*.so.*"])
+def test_what_the_names_of_a_directory_can_meet_ignores_the_same_of_them(line: str) -> None:
+    found = rules(b"\\#*\n*k*p*\n" + line.encode() + b"\n!*k*p*\n!x*y.*\n")
+    names = [
+        b"#a#",
+        b"m.c.0.x",
+        b"m.c.3.x",
+        b"xy",
+        b"x1y.z",
+        b"aab",
+        b"keep",
+        b"bcc",
+        b"libz.so.1",
+        b"a-x",
+        b"#",
+    ]
+    for some in (names, names[::2], names[1::2], *([name] for name in names)):
+        among = found.among(b"\0".join(some))
+        assert [name for name in some if among.ignored(name, directory=False)] == [
+            name for name in some if ignores(found, name)
+        ]
+
+
 def test_a_gitignore_can_take_a_built_in_exclude_back() -> None:
     found = rules(b"!venv\n", excludes=BUILT_IN_EXCLUDES)
     assert not found.ignored(b"venv", directory=True)

@@ -11,7 +11,19 @@ from __future__ import annotations
 
 from _sha1 import sha1
 
-from lastgood.ignore_pattern import ANY, DEEP, SLASH, STAR, Exact, Prefix, Suffix, parse, read_lines, shapes
+from lastgood.ignore_pattern import (
+    ANY,
+    DEEP,
+    SLASH,
+    STAR,
+    Exact,
+    Pieces,
+    Prefix,
+    Suffix,
+    parse,
+    read_lines,
+    shapes,
+)
 from lastgood.paths import parent, to_bytes, unknown
 from lastgood.settings import BUILT_IN_EXCLUDES, BUILT_IN_INCLUDES
 
@@ -108,6 +120,17 @@ class Table:
                 return found
         return rank
 
+    def among(self, names: bytes) -> Table:
+        """Return a table without what none of some names, joined by NUL, can meet."""
+        others = tuple(one for one in self._others if type(one[1]) is not Pieces or one[1].rarest in names)
+        if len(others) == len(self._others):
+            return self
+        table = Table()
+        table._exact, table._others = self._exact, others
+        table._with_suffix, table._suffixes = self._with_suffix, self._suffixes
+        table._with_prefix, table._prefixes = self._with_prefix, self._prefixes
+        return table
+
     def extended(self, additions: Sequence[tuple[int, Shape]]) -> Table:
         """Return a table with more shapes, each with its rank, in ascending order of rank."""
         if not additions:
@@ -149,6 +172,10 @@ class Tables:
     def __init__(self, *, directories: Table, files: Table) -> None:
         self.directories: Table = directories
         self.files: Table = files
+
+    def ignored(self, name: bytes, *, directory: bool) -> bool:
+        """Tell whether a name is ignored."""
+        return (self.directories if directory else self.files).rank(name) & 1 == 1
 
     def extended(self, additions: Iterable[tuple[int, bool, Segment]]) -> Tables:
         """Return tables with more rules: rank, whether it is for directories only, shapes."""
@@ -210,8 +237,12 @@ class Rules:
 
     def ignored(self, name: bytes, *, directory: bool) -> bool:
         """Tell whether an entry of this directory is ignored; a link is never a directory."""
+        return self._tables.ignored(name, directory=directory)
+
+    def among(self, names: bytes) -> Tables:
+        """Return what of the rules the names of this directory, joined by NUL, can meet."""
         tables = self._tables
-        return (tables.directories if directory else tables.files).rank(name) & 1 == 1
+        return Tables(directories=tables.directories.among(names), files=tables.files.among(names))
 
     def child(self, name: bytes, gitignore: Text = None, *, lastgoodignore: Text = None) -> Rules:
         """Return the rules in force in a subdirectory, given the texts of its ignore files."""

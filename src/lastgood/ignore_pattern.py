@@ -94,13 +94,15 @@ class Suffix:
 class Pieces:
     """Matches names that hold some pieces in order, the first at the start and the last at the end."""
 
-    __slots__ = ("first", "last", "least", "middle")
+    __slots__ = ("first", "last", "least", "middle", "rarest")
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self.first: bytes = pieces[0]
         self.last: bytes = pieces[-1]
         self.middle: tuple[bytes, ...] = tuple(piece for piece in pieces[1:-1] if piece)
         self.least: int = len(self.first) + len(self.last)
+        # What every name that is matched holds, of that the longest.
+        self.rarest: bytes = max(pieces, key=len)
 
     def matches(self, name: bytes) -> bool:
         """Tell whether a name is matched."""

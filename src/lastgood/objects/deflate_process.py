@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 # The largest content that is read whole for compressing fits, with what is said about it.
 _SLOT_BYTES = 5 << 20
-_SLOTS = 8
+_SLOTS = 16
 # So many ids the process remembers; whoever gets the same content twice beyond that drops one of them.
 _MOST_SEEN = 1 << 17
 # What is said about an object takes less than this.

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from lastgood.engine import ObjectReader
-    from lastgood.ignore import Rules, Text
+    from lastgood.ignore import Rules, Tables, Text
     from lastgood.project_git import Repository
     from lastgood.project_git.index import Index
     from lastgood.scanner import Evidence, Record, Row
@@ -133,13 +133,14 @@ class Selector:
         old: Mapping[bytes, Row],
         same: bool,
         held: Collection[bytes] | None,
+        names: bytes,
     ) -> DirectorySelector:
-        """Return the selector for one directory's entries.
+        """Return the selector for one directory's entries, whose ``names`` are joined by NUL.
 
         ``same`` says that nothing which decides has changed since the ``old`` rows; ``held`` are the
         names that the previous tree captured here, None to look them up.
         """
-        return DirectorySelector(self, path, token=token, old=old if same else {}, held=held)
+        return DirectorySelector(self, path, token=token, old=old if same else {}, held=held, names=names)
 
     def spare_file(self, path: bytes, *, size: int, held: bool) -> Selection:
         """Select an ignored file, in a directory that is not, by the reasons to capture it all the same."""
@@ -188,7 +189,10 @@ class DirectorySelector:
         token: bytes,
         old: Mapping[bytes, Row],
         held: Collection[bytes] | None,
+        names: bytes,
     ) -> None:
+        self._names = names
+        self._rules: Tables | None = None
         self._selector = selector
         self._is_ours = selector.is_ours
         self._path = path
@@ -231,7 +235,9 @@ class DirectorySelector:
         if not self._buried:
             if name in IGNORE_FILES and not directory:
                 return _PLAIN
-            if not self._selector.rules.at(self._path).ignored(name, directory=directory):
+            if self._rules is None:
+                self._rules = self._selector.rules.at(self._path).among(self._names)
+            if not self._rules.ignored(name, directory=directory):
                 return _PLAIN
         held = name in self._names_held()
         if self._buried or form not in {FORMAT_FILE, FORMAT_LINK}:
@@ -590,7 +596,7 @@ class Unsettled:
 _BESIDE_BYTES = 4 << 20
 _BYTES_A_FILE = 8 << 10
 # Larger files are read here: the memory that both share has no room for them.
-_LARGEST_BESIDE = 4 << 20
+_LARGEST_BESIDE = 1 << 20
 
 # So many directories stay open in which something has to be read again: only that can tell whether they were
 # moved or deleted meanwhile.
@@ -647,7 +653,9 @@ class Examiner:
         )
         same = same_rules and same_index and held_by_old
         held = {name for name, row in old.items() if row[STATE] <= RACY} if held_by_old else None
-        selector = self._selector.directory(path, token=node.token, old=old, same=same, held=held)
+        selector = self._selector.directory(
+            path, token=node.token, old=old, same=same, held=held, names=listing.names
+        )
         settled = self._settled(record, old) if same_rules and not self._fresh.touches(path) else {}
         for name, stat in found:
             before = settled.get(name)
