@@ -20,9 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lastgood.engine import Engine, ObjectWriter
+from lastgood.errors import Invalid
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, TreeId
 from lastgood.objects import apply_delta
-from lastgood.objects.pack import encode_index
+from lastgood.objects.pack import Index, encode_index
 from lastgood.testing.engine_suite import directory_entry, file_entry, save
 from lastgood.testing.git_store import SEALED, GitStore
 from lastgood.testing.git_store import GitStore as Store
@@ -602,3 +603,21 @@ def test_git_reads_the_places_in_a_pack_of_more_than_two_gibibytes() -> None:
     index = encode_index(rows, pack_checksum=bytes(20))
     shown = subprocess.run(["git", "show-index"], input=index, capture_output=True, check=True).stdout
     assert [int(line.split()[0]) for line in shown.splitlines()] == places
+
+
+def test_an_index_has_each_of_its_objects_asked_for_alone(store: Store) -> None:
+    save(store.engine, 1, {b"%d" % number: b"content %d" % number for number in range(20)})
+    (file,) = store.packs.glob("*.idx")
+    index = Index.open(os.fsencode(file))
+    assert [oid for one in index.oids() for oid in index.among([one])] == list(index.oids())
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b"])
+def test_a_state_file_has_a_plain_name(store: Store, name: str) -> None:
+    writer = store.engine.writer()
+    tree = writer.directory([])
+    with pytest.raises(Invalid):
+        writer.checkpoint(
+            id=f"ckpt_{1:016x}", manifest=b"{}", workspace=tree, state={name: tree.tree}, created_at=0
+        )
+    writer.abandon()

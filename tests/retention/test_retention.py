@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from lastgood.model.checkpoint import (
     Actor,
     Checkpoint,
 )
-from lastgood.retention.policy import DAY, HOUR, Conditions, age_of, decide, explicit_decisions
+from lastgood.retention.policy import DAY, HOUR, POLICY, Conditions, age_of, decide, explicit_decisions
 from lastgood.rewind import BEGAN
 from lastgood.settings import Rungs
 from tools import manifests
@@ -458,3 +459,12 @@ def test_pruning_again_at_once_removes_nothing_more(drawn: list[dict[str, Any]],
     again = decide([one for one in made if one.id in stay], conditions)
 
     assert [one.reason for one in again if not one.keep] == []
+
+
+def test_the_page_on_keeping_has_the_numbers_of_the_policy() -> None:
+    """K1."""
+    page = (Path(__file__).parents[2] / "docs" / "keeping.md").read_text()
+    rungs = [POLICY[kind].rungs for kind in ("turn", "tool", "auto")]
+    assert {(one.hourly, one.daily) for one in rungs} == {(24, 14)}
+    newest = "{}, {} and {}".format(*(one.last for one in rungs))
+    assert f"the {newest} newest; behind them one an hour for a day and one a day for two weeks" in page

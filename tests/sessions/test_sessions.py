@@ -492,6 +492,20 @@ def test_before_and_after_a_task_are_found(workspace: Workspace, project: Path) 
     assert workspace.read("task:T01", "a.txt") == b"by T02"
 
 
+def test_a_task_is_that_of_the_session_that_was_named_though_another_one_lives(workspace: Workspace) -> None:
+    """P2."""
+    ids: list[str] = []
+    for _ in range(2):
+        if ids:
+            workspace.session_end(ids[0])
+        ids.append(workspace.session_start().session.id)
+        inside = workspace.within(ids[-1])
+        inside.task_start("T1")
+        inside.task_done("T1")
+    found = [workspace.within(id).get("task:T1").manifest.session for id in ids]
+    assert found == ids
+
+
 def test_the_newest_checkpoint_at_a_step_is_found(workspace: Workspace) -> None:
     for step in (1, 2, 1):
         workspace.progress_set(step=step)
