@@ -188,6 +188,8 @@ class CatalogueReader:
     def __init__(self, database: Database, *, objects: Callable[[], PartReader] | None = None) -> None:
         self._database = database
         self._objects = objects
+        # The checkpoint that was asked for by its id last, and the row that it was made of.
+        self._last: tuple[rows.Row, Checkpoint] | None = None
 
     @classmethod
     def open(
@@ -295,7 +297,15 @@ class CatalogueReader:
     def get(self, checkpoint: str) -> Checkpoint | None:
         """Return the checkpoint with exactly this id, deleted or not."""
         row = self._one(f"{_SELECT} WHERE id = ?", (checkpoint,))
-        return None if row is None else self._checkpoints([row])[0]
+        if row is None:
+            return None
+        last = self._last  # other threads may be at it
+        if last is not None and last[0] == row:
+            return last[1]
+        found = self._checkpoints([row])[0]
+        if found.damaged is None:
+            self._last = row, found
+        return found
 
     def with_prefix(self, digits: str) -> Sequence[Checkpoint]:
         """Return the checkpoints whose id begins with these hex digits, newest first, all workspaces."""
