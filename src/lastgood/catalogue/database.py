@@ -414,11 +414,11 @@ def seal_of(*columns: bytes | None) -> int:
     filled = len(columns)
     while filled and columns[filled - 1] is None:
         filled -= 1
-    checksum = 0
-    for column in columns[:filled]:
-        checksum = zlib.crc32(b"-" if column is None else b"%d:" % len(column), checksum)
-        checksum = zlib.crc32(column or b"", checksum)
-    return checksum
+    return zlib.crc32(
+        b"".join(
+            [b"-" if column is None else b"%d:%b" % (len(column), column) for column in columns[:filled]]
+        )
+    )
 
 
 def reseal(connection: sqlite3.Connection, table: str, key: str) -> None:
