@@ -63,3 +63,16 @@ def test_a_restore_into_a_folder_is_synced(
     folder = tmp_path / "copy"
     workspace.restore(saved, to=folder)
     assert len(below(synced, folder)) >= 20
+
+
+def test_a_trial_restore_that_comes_out_wrong_is_told(
+    workspace: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K4: though every object is sound."""
+    (project / "tool").write_text("one")
+    (project / "tool").chmod(0o755)
+    saved = workspace.save("one").checkpoint
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fchmod", lambda *_at: None)  # a file system without permissions
+        report = workspace.verify(saved.id, deep=True)
+    assert [(one.id, one.files) for one in report.damaged] == [(saved.id, (b"tool",))]
