@@ -195,7 +195,7 @@ def _is_worthwhile(context: Context) -> bool:
     return context.catalogue.count_loose(context.key) > context.settings.limits.max_checkpoints
 
 
-def maintain(root: str, store: str, extent: Extent) -> None:
+def maintain(root: str, store: str, extent: Extent = "due") -> None:
     """Tidy a store as the process that was started for it, by the settings of whoever started it.
 
     `NotFound` if the store has gone meanwhile.
