@@ -217,3 +217,25 @@ def test_fifty_requests_at_once_are_all_answered(lastgood: Command) -> None:
     assert {one["id"] for one in answers} == set(range(2, 52))
     assert not any(one["result"]["isError"] for one in answers)
     assert len(lastgood("list", "--json").json["checkpoints"]) == 5
+
+
+def test_a_host_that_is_gone_before_it_is_answered_is_no_fault(lastgood: Command) -> None:
+    pipe = subprocess.PIPE
+    words = [sys.executable, COMMAND, "mcp"]
+    with subprocess.Popen(
+        words, cwd=lastgood.project, env=lastgood.environment, stdin=pipe, stdout=pipe, stderr=pipe
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stderr is not None
+        server.stdout.close()
+        hello = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": ""},
+        }
+        line = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+        server.stdin.write(json.dumps(line).encode() + b"\n")
+        server.stdin.close()
+        assert server.stderr.read() == b""
+        assert server.wait() == 0

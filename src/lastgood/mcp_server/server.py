@@ -591,4 +591,7 @@ def serve(opening: Opening, *, started: str, bound: bool, complete: Complete, ve
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
-    server.run("stdio")
+    try:
+        server.run("stdio")
+    except* BrokenPipeError:  # whoever was to be answered is gone
+        os._exit(0)
