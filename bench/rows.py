@@ -452,7 +452,7 @@ def _hooks(bench: Bench, side: OneShot, *, files: int) -> list[Row]:
     side.told(told.at("SessionStart"))
     taken: Taken = {name: [] for name in HOOKS}
     alone: Taken = {name: [] for name in HOOKS}
-    for turn in range(1 + 3 * bench.sizes.rounds):
+    for turn in range(1 + bench.sizes.turns):
         for name, (event, command, edits) in HOOKS.items():
             if edits:
                 trees.edit(root, files=files, count=1, turn=300_000 + turn)
