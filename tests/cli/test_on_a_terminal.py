@@ -315,7 +315,7 @@ def test_a_path_that_nothing_holds_is_refused(kept: Command) -> None:
     kept("save", "with a rule")
     with shown(kept, "restore", "build/out") as terminal:
         assert terminal.end() == 10
-        assert any("git ignores it, and no checkpoint holds" in line for line in terminal.shown)
+        assert any("no checkpoint holds the path 'build/out': git ignores it" in line for line in terminal.shown)
 
 
 def test_a_path_that_is_a_checkpoint_too_is_named(kept: Command) -> None:
@@ -531,6 +531,24 @@ def test_an_undo_that_deletes_much_asks_on_a_terminal(lastgood: Command) -> None
     assert (lastgood.project / "0").exists()
     lastgood.terminal("undo", "--yes")
     assert not (lastgood.project / "0").exists()
+
+
+def test_an_undo_of_what_changed_since_asks_whether_to_keep_that(lastgood: Command) -> None:
+    """T8: nobody has to know of --merge, and what is not in the way comes back."""
+    for name in ("a", "b"):
+        (lastgood.project / name).write_text("one\n")
+    lastgood("save", "first")
+    for name in ("a", "b"):
+        (lastgood.project / name).write_text("two\n")
+    lastgood("restore", "@", "--yes")
+    (lastgood.project / "a").write_text("three\n")
+    shown = lastgood.terminal("undo", answers="n", expect=130).out
+    assert "a has changed since. What can be done without losing that:" in shown
+    assert "change  b" in shown
+    assert (lastgood.project / "b").read_text() == "one\n"
+    lastgood.terminal("undo", answers="y", expect=3)
+    assert (lastgood.project / "a").read_text() == "three\n"
+    assert (lastgood.project / "b").read_text() == "two\n"
 
 
 def test_an_undo_takes_no_other_restore_than_it_asked_about(lastgood: Command) -> None:

@@ -400,7 +400,7 @@ def test_a_path_that_git_ignores_is_told_so_also_when_it_is_gone(kept: Command) 
     kept("save", "with a rule")
     (kept.project / "build").rmdir()
     said = kept("restore", "build", "--yes", expect=10).err
-    assert said.startswith("lastgood: git ignores it, and no checkpoint holds the path 'build'\n")
+    assert said.startswith("lastgood: no checkpoint holds the path 'build': git ignores it\n")
     assert "lastgood status --ignored" in said
 
 

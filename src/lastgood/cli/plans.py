@@ -215,6 +215,7 @@ def remarks(outcomes: Sequence[Outcome], *, then: str = "as it was", root: str |
             lines.append(f"          {then}: {path_text(copy)}")
             if root is not None:
                 lines.append(f"          to take it: {_move(copy, one.path, root)}")
+                lines.append(f"          else: {_remove(copy, root)}")
     if len(said) > _SHOWN_STEPS:
         lines.append(f"  and {len(said) - _SHOWN_STEPS:,} more (all of them: --json)")
     if any(one.left is not None for one in outcomes):
@@ -233,6 +234,10 @@ def _beside(outcome: Outcome, outcomes: Sequence[Outcome]) -> list[bytes]:
 def _move(copy: bytes, path: bytes, root: str) -> str:
     words = (quoted(for_other_programs(to_text(each), root)) for each in (copy, path))
     return " ".join(("mv", *words))
+
+
+def _remove(copy: bytes, root: str) -> str:
+    return f"rm {quoted(for_other_programs(to_text(copy), root))}"
 
 
 def _stays(outcome: Outcome) -> bool:

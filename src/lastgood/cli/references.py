@@ -317,7 +317,7 @@ def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: Lastg
     ignored = _is_ignored(ref, call, workspace)
     if is_one or ignored or ("/" in ref and not set(ref) & set(" \t\n")):
         raise NotFound(
-            f"{'git ignores it, and ' if ignored else ''}no checkpoint holds the path '{printable(ref)}'",
+            f"no checkpoint holds the path '{printable(ref)}'{': git ignores it' if ignored else ''}",
             hint=_ignored_hint(ref, call, workspace)
             if ignored
             else f"{near}all that the last one holds: {call.command('show @ --files')}"
@@ -356,7 +356,10 @@ def _ignored_hint(path: str, call: Call, workspace: OpenWorkspace) -> str:
     from lastgood.cli.left_out import holding  # lazily: few are missed
 
     command = holding([path_of(path, call, workspace)], call, root=workspace.path)
-    return f"to have it held from now on: {command}\nall that is left out: {call.command('status --ignored')}"
+    hint = f"to have it held from now on: {command}"
+    if not os.path.lexists(f"{workspace.path}/{path_of(path, call, workspace)}"):
+        return hint
+    return f"{hint}\nall that is left out: {call.command('status --ignored')}"
 
 
 def refuse_paths_alone(call: Call, workspace: OpenWorkspace) -> None:

@@ -295,6 +295,7 @@ def _typed() -> tuple[str, ...]:
         "export",
         "git switch",
         "mv",
+        "rm",
         "mkdir -p",
         "chmod go-w",
         "claude",

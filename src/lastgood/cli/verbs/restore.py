@@ -15,7 +15,7 @@ from lastgood.cli.restoring import again, agreed, check_options, plan_of, restor
 from lastgood.cli.searching import few_paths
 from lastgood.cli.typed_paths import as_typed, current, paths_of
 from lastgood.cli.wording import UNTITLED, ago, called, count, moment, shortened, table, title
-from lastgood.errors import Damaged, LastgoodError, NotFound, Usage
+from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Usage
 from lastgood.ids import short
 from lastgood.model.tree import Counts
 from lastgood.paths import printable, to_text
@@ -439,21 +439,47 @@ def undo_verb(call: Call, console: Console) -> int:
         meant = _asked_about(call, console, workspace=workspace)
         if meant is not None and not _agreed(meant, call, console, workspace=workspace):
             return DECLINED
-        with telling_what_is_left(console, workspace), ProgressLine(console, verb):
-            act = workspace.undo if verb == "undo" else workspace.redo
-            try:
-                # Whoever said yes meant that one, whatever was done while they thought.
-                of = None if meant is None else meant.id
-                report = act(force=call.has("force"), merge=call.has("merge"), of=of, plan=call.text("plan"))
-            except NotFound:
-                if not workspace.operations():
-                    workspace.get("latest")  # which says why there is none
-                raise
+        report = _carried_out(meant, call, console, workspace=workspace)
+        if report is None:
+            return DECLINED
         done = report.operation
         original = next((one for one in workspace.operations() if one.id == done.of), done)
     if not console.answer(verb, report):
         _tell(report, original, call, console, root=workspace.path)
     return 0 if report.complete else OMISSIONS
+
+
+def _carried_out(
+    meant: Operation | None, call: Call, console: Console, *, workspace: Restores
+) -> UndoReport | None:
+    """Undo or redo; where files changed since a person is asked whether all else is; None if they decline."""
+    act = workspace.undo if call.verb.name == "undo" else workspace.redo
+    # Whoever said yes meant that one, whatever was done while they thought.
+    of = None if meant is None else meant.id
+    refused, plan = None, call.text("plan")
+    with telling_what_is_left(console, workspace), ProgressLine(console, call.verb.name):
+        try:
+            return act(force=call.has("force"), merge=call.has("merge"), of=of, plan=plan)
+        except NotFound:
+            if not workspace.operations():
+                workspace.get("latest")  # which says why there is none
+            raise
+        except Conflict as error:
+            if meant is None or "paths" not in error.details or call.has("merge"):
+                raise
+            refused = error
+    console.left = "nothing was changed"
+    look = workspace.plan_undo if call.verb.name == "undo" else workspace.plan_redo
+    merged = look(merge=True, of=of)
+    does = "take back" if call.verb.name == "undo" else "do again"
+    console.warn(f"{refused.message}. What can be done without losing that:")
+    for line in plan_lines(merged.planned):
+        console.warn(line)
+    if not agreed(f"Do that, and {does} no more?", console):
+        console.warn(refused.hint)
+        return None
+    with telling_what_is_left(console, workspace), ProgressLine(console, call.verb.name):
+        return act(merge=True, of=of, plan=merged.plan)
 
 
 def _undo_planned(call: Call, console: Console, *, workspace: Restores) -> int:
