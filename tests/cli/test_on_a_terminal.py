@@ -315,7 +315,9 @@ def test_a_path_that_nothing_holds_is_refused(kept: Command) -> None:
     kept("save", "with a rule")
     with shown(kept, "restore", "build/out") as terminal:
         assert terminal.end() == 10
-        assert any("no checkpoint holds the path 'build/out': git ignores it" in line for line in terminal.shown)
+        assert any(
+            "no checkpoint holds the path 'build/out': git ignores it" in line for line in terminal.shown
+        )
 
 
 def test_a_path_that_is_a_checkpoint_too_is_named(kept: Command) -> None:
