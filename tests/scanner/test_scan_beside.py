@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable
@@ -151,3 +152,22 @@ def test_what_it_was_killed_before_is_read_here(desk: Desk, clock: Meddler) -> N
     scan = desk.scan()
     assert len([name for name in desk.names(scan) if "file" in name]) == 72
     assert desk.gaps(scan) == {}
+
+
+def test_an_entry_that_cannot_be_asked_leaves_each_file_its_own_content(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S7. So is the top of a FUSE file system whose server is gone."""
+    desk.write("folder5/file05a", "not asked")
+    ask = os.stat
+
+    def asked(path: bytes, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
+        if path == b"file05a":
+            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+        return ask(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(os, "stat", asked)
+    scan = desk.scan()
+    assert desk.gaps(scan) == {"folder5/file05a": "unreadable"}
+    for number in range(12):
+        assert desk.held(scan)[b"folder5/file%02d" % number] == ("file", 0o644, b"%d\n" % (5 * number) * 9)

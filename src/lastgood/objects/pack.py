@@ -633,7 +633,7 @@ def _distance(window: bytes, at: int) -> tuple[int, int]:
 
 
 def publish_draft(draft: PackDraft, layout: Layout, *, durable: bool) -> bytes:
-    """Make a draft a pack of the repository and return its name; OSError, and then nothing is visible."""
+    """Make a draft a pack of the repository and return its name; OSError."""
     file, trailer = draft.finish()
     index = TemporaryFile.create(layout.temporary, b".idx")
     try:

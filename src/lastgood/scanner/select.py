@@ -657,22 +657,22 @@ class Examiner:
             path, token=node.token, old=old, same=same, held=held, names=listing.names
         )
         settled = self._settled(record, old) if same_rules and not self._fresh.touches(path) else {}
+        where = listing.descriptor
+        lost = sorted(listing.lost, reverse=True)
         for name, stat in found:
+            while lost and lost[-1] < name:  # in its place: rows are completed by where they stand
+                node.rows.append(_lost(lost.pop()))
             before = settled.get(name)
             if before is not None and before[1:6] == stat:
                 node.rows.append(before)
                 continue
-            where = listing.descriptor
             if before is not None and not isinstance(stat, int) and _is_same_form(before, stat):
                 row = self._file(node, name, stat, verdict=_PLAIN, old=before, descriptor=where)
             else:
                 row = self._row(node, name, stat, selector=selector, old=old.get(name), descriptor=where)
             if row is not None:
                 node.rows.append(row)
-        for lost in listing.lost:
-            node.rows.append((lost, FORMAT_FILE, 0, 0, 0, 0, b"", UNREADABLE))
-        if listing.lost:
-            node.rows.sort()
+        node.rows += [_lost(name) for name in reversed(lost)]
         self._end(node)
         return node
 
@@ -879,6 +879,11 @@ class Examiner:
         if reading.stat is None:
             return None
         return UNREADABLE_TEXT if reading.content is None else reading.content
+
+
+def _lost(name: bytes) -> Row:
+    """Return the row of an entry that could not be asked."""
+    return (name, FORMAT_FILE, 0, 0, 0, 0, b"", UNREADABLE)
 
 
 def _is_same_form(before: Row, stat: Evidence) -> bool:
