@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +97,10 @@ def moved(path: Path, aside: Path) -> None:
     path.parent.rename(aside.parent / "elsewhere")
 
 
+def deleted(path: Path, _aside: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
 def led_away(path: Path, aside: Path) -> None:
     moved(path, aside)
     path.parent.symlink_to(aside.parent / "elsewhere")
@@ -108,6 +113,7 @@ def led_away(path: Path, aside: Path) -> None:
         (grown, b"0\n" * 9 + b"more", None),
         (replaced, None, "unstable"),
         (moved, None, "unstable"),
+        (deleted, None, None),
         (led_away, None, "unstable"),
     ],
 )

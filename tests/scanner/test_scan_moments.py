@@ -298,6 +298,21 @@ def test_a_folder_that_is_moved_to_where_a_save_has_been_is_saved_there_or_a_gap
     assert (listed.count >= 6) == moved
 
 
+def test_a_folder_that_takes_the_place_of_one_that_a_save_has_seen_is_saved_there(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S8."""
+    desk.write("a/file")
+    (desk.root / "a" / "z").mkdir()
+    desk.write("z/file")
+    with monkeypatch.context() as moment:
+        # The top, "a" and "a/z" are listed.
+        Meanwhile(moment, {3: lambda: (desk.root / "z").rename(desk.root / "a" / "z")})
+        scan = desk.save()
+    assert desk.gaps(scan) == {}
+    assert desk.names(scan) == {"a", "a/file", "a/z", "a/z/file"}
+
+
 @pytest.mark.parametrize("place", ["file", "folder"])
 def test_what_is_behind_a_stale_handle_is_no_deletion(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, place: str

@@ -22,15 +22,19 @@ def moved_folders(
 
     ``vanished`` has the inode of each, None where nobody knows it: any that came is taken for that one.
     """
-    came = dict(_came(root, visited=frozenset(visited), since=began - _SLACK))
+    inodes = frozenset(inode for inode in vanished.values() if inode is not None)
+    came = dict(_came(root, visited=frozenset(visited), inodes=inodes, since=began - _SLACK))
     is_new = any(came.values())
     return [path for path, inode in vanished.items() if (is_new if inode is None else inode in came)]
 
 
-def _came(root: int, *, visited: frozenset[bytes], since: int) -> Iterator[tuple[int, bool]]:
+def _came(
+    root: int, *, visited: frozenset[bytes], inodes: frozenset[int], since: int
+) -> Iterator[tuple[int, bool]]:
     """Yield the inodes of directories that were not visited, and whether they changed lately, as by a move.
 
-    They lie in visited ones that changed since a moment; those that are ignored are among them.
+    They lie in visited ones that changed since a moment; those that are ignored are among them. So is one of
+    the ``inodes``, whatever was visited under its name.
     """
     for path in visited:
         try:
@@ -43,9 +47,8 @@ def _came(root: int, *, visited: frozenset[bytes], since: int) -> Iterator[tuple
         try:
             with os.scandir(directory) as entries:
                 for entry in entries:
-                    if (
-                        entry.is_dir(follow_symlinks=False)
-                        and join(path, os.fsencode(entry.name)) not in visited
+                    if entry.is_dir(follow_symlinks=False) and (
+                        entry.inode() in inodes or join(path, os.fsencode(entry.name)) not in visited
                     ):
                         found = entry.stat(follow_symlinks=False)
                         yield found.st_ino, found.st_ctime_ns >= since

@@ -598,8 +598,8 @@ _BYTES_A_FILE = 8 << 10
 # Larger files are read here: the memory that both share has no room for them.
 _LARGEST_BESIDE = 1 << 20
 
-# So many directories stay open in which something has to be read again: only that can tell whether they were
-# moved or deleted meanwhile.
+# So many directories stay open in which something has to be read still, or again: only that can tell whether
+# they were moved or deleted meanwhile.
 _KEPT_OPEN = 64
 
 
@@ -708,6 +708,8 @@ class Examiner:
             if left:
                 self._read_again(node, left)
             node.waiting -= len(places)
+            if not node.waiting and not node.unsettled and node.path in self._folders:
+                os.close(self._folders.pop(node.path))
             self._fold(node)
 
     def _read_again(self, node: Node, places: Iterable[int]) -> None:
@@ -722,7 +724,10 @@ class Examiner:
                 seen = (stat[0], stat[1], stat[2], stat[3], stat[4])
                 if descriptor < 0:  # it was moved or deleted: whether anything can be read, settling tells
                     reading = Reading(RACY, seen)
-                    self.unsettled.append(Unsettled(node, place, reading=reading, forced=False, folder=-1))
+                    folder = self._folders.get(node.path, -1)
+                    self.unsettled.append(
+                        Unsettled(node, place, reading=reading, forced=False, folder=folder)
+                    )
                     continue
                 row = self._read(node, place, name, seen, forced=False, descriptor=descriptor)
                 node.rows[place] = (name, *seen, b"", VANISHED) if row is None else row
@@ -795,6 +800,7 @@ class Examiner:
             return (name, *stat, b"", BUDGET)
         if stat[0] & FORMAT_MASK == FORMAT_FILE and not verdict.forced:
             if self._beside is not None and stat[1] <= _LARGEST_BESIDE:
+                self._kept_open(node.path, descriptor)
                 self._beside.add(len(node.rows), name, stat)
                 return (name, *stat, b"", UNSTABLE)
             if self._alone >= 0:
