@@ -422,6 +422,41 @@ def test_git_can_be_put_back_after_the_files_were(kept: Command, git: Callable[.
     assert git(kept.project, "branch", "--show-current").strip() == "main"
 
 
+def test_a_yes_to_git_too_takes_no_file_that_was_not_shown(
+    lastgood: Command, git: Callable[..., str]
+) -> None:
+    """T1: another terminal writes while somebody thinks; where no file was to change, too."""
+    git(lastgood.project, "init", "-q", "-b", "main")
+    git(lastgood.project, "commit", "-q", "--allow-empty", "-m", "first")
+    (lastgood.project / "a").write_text("one\n")
+    lastgood("save", "on main")
+    git(lastgood.project, "checkout", "-q", "-b", "other")
+    for more in ("b", "c"):
+        with shown(lastgood, "restore", "@") as terminal:
+            terminal.until("back to branch main)")
+            (lastgood.project / "a").write_text(f"{more}\n")
+            terminal.type("g\n")
+            assert terminal.end() == 13
+    assert (lastgood.project / "a").read_text() == "c\n"
+    assert git(lastgood.project, "branch", "--show-current").strip() == "other"
+
+
+def test_who_is_asked_about_an_undo_is_told_that_git_goes_too(
+    lastgood: Command, git: Callable[..., str]
+) -> None:
+    """T8, T9."""
+    git(lastgood.project, "init", "-q", "-b", "main")
+    git(lastgood.project, "commit", "-q", "--allow-empty", "-m", "first")
+    (lastgood.project / "a").write_text("one\n")
+    lastgood("save", "on main")
+    git(lastgood.project, "checkout", "-q", "-b", "other")
+    (lastgood.project / "a").write_text("two\n")
+    lastgood("restore", "@", "--git", "--yes")
+    (lastgood.project / "a").write_text("three\n")
+    asked = lastgood.terminal("undo", answers="n\n", expect=130).out
+    assert re.search(r"HEAD and index: will be put back .*on other\)\nDo that", asked)
+
+
 def test_a_word_that_several_checkpoints_say_opens_their_list(kept: Command) -> None:
     for number in range(5):
         kept("save", f"invoice {number}")

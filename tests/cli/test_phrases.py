@@ -107,6 +107,7 @@ def test_a_rewind_counts_what_it_counts_whatever_it_is_called(turns: Command) ->
     """T15."""
     said = turns("rewind", "2", "runs", "--dry-run", expect=2).err
     assert "a rewind counts an agent's turns here, no runs\n" in said
+    assert "not '\u00b2'" in turns("rewind", "\u00b2", "turns", "--dry-run", expect=2).err
     said = turns("rewind", "2", "checkpoints", "--dry-run", expect=2).err
     assert "lastgood restore @~2\n" in said
 

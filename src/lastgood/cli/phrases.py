@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
+from lastgood.cli.opening import number as whole_number
 from lastgood.cli.references import as_ref, is_path, looked_up
 from lastgood.cli.table import verb_of
 from lastgood.errors import Usage
@@ -146,7 +147,7 @@ def counted(call: Call, workspace: Restores) -> Call:
     number, *words = _numbered(given, workspace)
     if number.isdigit():
         if words and not is_path(words[0], call, workspace) and _unit_of(words[0]) in _COUNTED:
-            _refuse_other_unit(int(number), words.pop(0), call, workspace)
+            _refuse_other_unit(whole_number(number, what="N"), words.pop(0), call, workspace)
         return (
             call if (number, *words) == given else call.replace(arguments=(number,), paths=(*words,) or None)
         )

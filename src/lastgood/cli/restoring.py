@@ -107,11 +107,7 @@ def consented(
     wanted = call.text("plan")
     if wanted is not None:
         if wanted != plan.id:
-            raise Conflict(
-                f"the plan is now {plan.id}, not {printable(wanted)}: something has changed since",
-                hint=f"look again: {again(call, '--dry-run')}",
-                details={"planned": wanted, "plan": plan.id},
-            )
+            raise _other_plan(plan, wanted, call)
         return Agreed()
     large = takes_many_away(plan, target)
     if call.has("yes") and not large:
@@ -134,6 +130,23 @@ def consented(
         return Agreed(told=() if answer[0] == "g" else told, git=answer[0] == "g")
     console.warn("nothing was changed")
     return None
+
+
+def _other_plan(plan: RestorePlan, wanted: str, call: Call) -> Conflict:
+    """Return the refusal of a plan that is another one than was looked at (rule T1)."""
+    return Conflict(
+        f"the plan is now {plan.id}, not {printable(wanted)}: something has changed since",
+        hint=f"look again: {again(call, '--dry-run')}",
+        details={"planned": wanted, "plan": plan.id},
+    )
+
+
+def _with_git(asked: RestorePlan, plan: RestorePlan, call: Call) -> RestorePlan:
+    """Return a plan that puts git back too, and does nothing else that nobody was asked about."""
+    beside = tuple(one for one in plan.parts if one.scope != "git")
+    if (plan.steps, beside) != (asked.steps, asked.parts):
+        raise _other_plan(plan, asked.id, call)
+    return plan
 
 
 def many_agreed(plan: RestorePlan, call: Call, console: Console) -> bool:
@@ -304,7 +317,7 @@ def restore(
         return DECLINED
     if consent.git:
         call = call.replace(options={**call.options, "git": ()})
-        plan = plan_of(target, call, workspace, turns=turns)
+        plan = _with_git(plan, plan_of(target, call, workspace, turns=turns), call)
     with telling_what_is_left(console, workspace), ProgressLine(console, "restoring"):
         report = workspace.apply(plan).replace(changed_beside=goes)
     if not console.answer(call.verb.name, report):

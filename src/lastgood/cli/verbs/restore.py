@@ -473,7 +473,8 @@ def _carried_out(
     merged = look(merge=True, of=of)
     does = "take back" if call.verb.name == "undo" else "do again"
     console.warn(f"{refused.message}. What can be done without losing that:")
-    for line in plan_lines(merged.planned):
+    told = told_parts(merged.parts, merged.planned.parts)
+    for line in (*plan_lines(merged.planned), *(line for part in told for line in part_lines(part))):
         console.warn(line)
     if not agreed(f"Do that, and {does} no more?", console):
         console.warn(refused.hint)
