@@ -11,7 +11,7 @@ import pytest
 
 import lastgood
 from conversation.transcripts import append, captured
-from lastgood.conversation.reader import beside
+from lastgood.conversation.reader import agent_name, beside
 from lastgood.workspace import Workspace
 from tools.values import not_none
 
@@ -150,3 +150,25 @@ def test_a_copy_whose_sub_agent_went_on_stays_whole(
     (part,) = (one for one in workspace.undo().parts if one.scope == "conversation")
     assert part.result == "kept"
     assert set(files(home)) == before | made
+
+
+@pytest.mark.parametrize("host", ["claude-code"], indirect=True)
+def test_a_very_long_line_of_a_sub_agent_is_kept_once_it_has_its_end(
+    workspace: Workspace, home: Path, parent: Path
+) -> None:
+    """P5: it spans pieces that are read, and segments that are stored."""
+    (agent,) = (path for path in files(home) if path != parent and path.suffix == ".jsonl")
+    line = b'{"more":"' + b"0123456789" * 250_000 + b'"}\n'
+    append(agent, line + b"half" * 300_000)
+    kept = captured(workspace, parent).checkpoint
+    append(parent, b"{}\n")
+    before = set(files(home))
+    workspace.restore(kept.id, only=["conversation"])
+    (copy,) = (path for path in set(files(home)) - before if path.name == agent.name)
+    assert copy.read_bytes().endswith(b"\n" + line)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "x" * 201])
+def test_a_name_that_leads_out_of_a_folder_is_no_sub_agents(name: str) -> None:
+    """An import may bring any."""
+    assert agent_name(name) is None

@@ -110,14 +110,15 @@ _TRIES = 3
 
 def cut(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield bytes anew, each piece but the last as long as a segment: what stays in front is stored once."""
-    rest = b""
+    rest = bytearray()
     for piece in pieces:
         rest += piece
-        while len(rest) >= SEGMENT_BYTES:
-            yield rest[:SEGMENT_BYTES]
-            rest = rest[SEGMENT_BYTES:]
+        whole = len(rest) // SEGMENT_BYTES * SEGMENT_BYTES
+        for start in range(0, whole, SEGMENT_BYTES):
+            yield bytes(rest[start : start + SEGMENT_BYTES])
+        del rest[:whole]
     if rest:
-        yield rest
+        yield bytes(rest)
 
 
 def folder_of(writer: ObjectWriter, blobs: Iterable[bytes]) -> bytes:

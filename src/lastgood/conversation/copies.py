@@ -112,15 +112,15 @@ class Copying:
 
     def _renamed(self, pieces: Iterator[bytes], ids: Mapping[str, str]) -> Iterator[bytes]:
         """Yield a transcript as its host takes it for another session, ending with a last line."""
-        rest = b""
+        rest: list[bytes] = []  # of a line that has no end yet; it may be long
         for piece in pieces:
-            rest += piece
-            whole = rest.rfind(b"\n") + 1
+            whole = piece.rfind(b"\n") + 1
             if whole:
-                yield self._under(rest[:whole], ids)
-                rest = rest[whole:]
-        if rest:
-            yield self._under(rest, ids) + b"\n"
+                yield self._under(b"".join((*rest, piece[:whole])), ids)
+                rest.clear()
+            rest.append(piece[whole:])
+        if any(rest):
+            yield self._under(b"".join(rest), ids) + b"\n"
 
     def _under(self, lines: bytes, ids: Mapping[str, str]) -> bytes:
         """Return lines under new ids; an agent is told those of its sub-agents in the middle of a text."""

@@ -123,14 +123,24 @@ class AgentFile:
 
     def pieces(self) -> Iterator[bytes]:
         """Yield its bytes; what has no line's end yet is left to the next save."""
-        rest = b""
-        for offset in range(0, self._file.place().size, _READ_BYTES):
-            rest += self._file.read(offset, _READ_BYTES)
-            whole = rest.rfind(b"\n") + 1
-            yield rest[:whole]
-            rest = rest[whole:]
-        if not self._has_lines:
-            yield rest
+        offset, end = 0, self._end()
+        while offset < end:
+            piece = self._file.read(offset, min(_READ_BYTES, end - offset))
+            if not piece:  # it was cut short meanwhile
+                return
+            yield piece
+            offset += len(piece)
+
+    def _end(self) -> int:
+        """Return where the last whole line ends."""
+        end = self._file.place().size
+        while self._has_lines and end > 0:
+            start = max(0, end - _READ_BYTES)
+            found = self._file.read(start, end - start).rfind(b"\n") + 1
+            if found:
+                return start + found
+            end = start
+        return end
 
 
 def unreadable(path: bytes, error: OSError) -> NotFound | Invalid:

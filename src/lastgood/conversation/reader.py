@@ -238,7 +238,8 @@ _NAME_BYTES = 200
 
 def agent_name(name: str) -> str | None:
     """Return under which name a sub-agent's conversation is kept; None of what no host calls one."""
-    return AGENT + name if 0 < len(name) <= _NAME_BYTES and _NAME.issuperset(name) else None
+    said = name.strip(".")  # an import may bring one that leads out
+    return AGENT + name if said and len(name) <= _NAME_BYTES and _NAME.issuperset(name) else None
 
 
 def blobs(objects: ObjectReader, tree: str) -> Iterator[bytes]:
