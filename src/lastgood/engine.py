@@ -6,12 +6,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Literal, Protocol
+    from typing import Protocol
 
+    from lastgood.literals import Consolidation
     from lastgood.model.tree import Entry, TreeId
 
-    # Which packs are joined: all, or those that it is time for after saves, or when nobody works.
-    Extent = Literal["all", "due", "idle"]
     # The path of a directory, names of files in it, and what stat said of each.
     Folder = tuple[bytes, list[bytes], list[tuple[int, int, int, int, int]]]
     # Yields the content of each, None where that is not what stat said.
@@ -263,7 +262,7 @@ class EngineMaintainer(EngineReader, Protocol):
         What the commits ``wanted``, or stored and not ``besides``, miss is taken from what was set aside.
         """
 
-    def consolidate(self, extent: Extent = "all") -> bool:
+    def consolidate(self, extent: Consolidation = "all") -> bool:
         """Join packs into one, dropping nothing; False if there was nothing to do or no means.
 
         What is ``due`` leaves a pack alone that outweighs all smaller ones: in a store that grows,

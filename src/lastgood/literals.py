@@ -15,6 +15,10 @@ FindingState = Literal["good", "note", "bad"]
 Direction = Literal["undo", "redo"]
 Period = Literal["day", "week", "month", "all"]
 
+# --- Of packs: all are joined, or those that it is time for after saves, or when nobody works ---
+
+Consolidation = Literal["all", "due", "idle"]
+
 # --- Of paths ---
 
 EntryKind = Literal["file", "link", "directory"]

@@ -353,7 +353,7 @@ def test_an_undo_on_a_terminal_asks_where_checkpoints_were_made_since(kept: Comm
     (kept.project / "later.txt").write_text("later\n", encoding="utf-8")
     kept("save", "done later")
     asked = kept.terminal("undo", answers="n\n", expect=130).out
-    assert re.search(r"takes back the restore of ckpt_\w+ \(one\) of [-0-9: ]+, made\s+just\s+now", asked)
+    assert re.search(r"takes back the restore of ckpt_\w+ \(one\) of [-0-9: ]+,\s+made\s+just\s+now", asked)
     assert re.search(r"Made since: 1 checkpoint.\s+ckpt_\w+ \(done later\), ", asked)
     assert (kept.project / "a.txt").read_text(encoding="utf-8") == "first\n"
     assert "[y/N]" not in kept.terminal("undo", "--yes").out

@@ -199,7 +199,6 @@ def test_what_a_sub_agent_said_comes_back_with_the_conversation(
     assert any(agent in one for (one,) in told)
 
 
-@pytest.mark.chance("what a real agent program does, and when")
 @pytest.mark.parametrize("name", ["opencode"], indirect=True)
 def test_a_tool_that_ran_when_its_host_was_killed_comes_back_as_broken_off(
     name: str, host: Host, model: ScriptedModel, lastgood: Command

@@ -30,9 +30,9 @@ class Copy:
     def __init__(
         self, path: bytes, pieces: Callable[[], Iterator[bytes]], *, taken_by: str | None = None
     ) -> None:
-        self.path = path
-        self.pieces = pieces
-        self.taken_by = taken_by
+        self.path: bytes = path
+        self.pieces: Callable[[], Iterator[bytes]] = pieces
+        self.taken_by: str | None = taken_by
 
 
 def folders_of(form: str, *, first: bool) -> int:

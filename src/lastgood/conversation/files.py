@@ -118,8 +118,8 @@ class AgentFile:
         place = file.place()
         self._file = file
         self._has_lines = path.endswith(b".jsonl")
-        self.name = "agent." + os.path.basename(path).decode("ascii")
-        self.stamp = b"%d %d %d %d" % (place.device, place.inode, place.size, place.modified_ns)
+        self.name: str = "agent." + os.path.basename(path).decode("ascii")
+        self.stamp: bytes = b"%d %d %d %d" % (place.device, place.inode, place.size, place.modified_ns)
 
     def pieces(self) -> Iterator[bytes]:
         """Yield its bytes; what has no line's end yet is left to the next save."""

@@ -30,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-    from lastgood.engine import Extent
+    from lastgood.literals import Consolidation
     from lastgood.objects.merge_text import Git
     from lastgood.objects.pack import PackFile
     from lastgood.objects.read import GitReader
@@ -276,7 +276,7 @@ _FACTOR = 3
 _FACTOR_WHEN_IDLE = 10
 
 
-def consolidate(layout: Layout, *, reader: GitReader, git: Git, extent: Extent = "all") -> bool:
+def consolidate(layout: Layout, *, reader: GitReader, git: Git, extent: Consolidation = "all") -> bool:
     """Join packs into one, all or those that it is time for, but none that is doubted.
 
     False if there is nothing to do or no git; `Damaged`, `Storage`.
@@ -294,7 +294,7 @@ def consolidate(layout: Layout, *, reader: GitReader, git: Git, extent: Extent =
     return True
 
 
-def _factor(sizes: dict[PackFile, int], extent: Extent) -> int:
+def _factor(sizes: dict[PackFile, int], extent: Consolidation) -> int:
     is_soon_done = sum(sizes.values()) <= _AFRESH_BYTES
     return _FACTOR_WHEN_IDLE if extent == "idle" and is_soon_done else _FACTOR
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
-    from lastgood.engine import Extent, Holds
+    from lastgood.engine import Holds
+    from lastgood.literals import Consolidation
     from lastgood.objects.check import GitFault
     from lastgood.objects.merge_text import Git
 
@@ -112,7 +113,7 @@ class GitEngine(GitReader):
 
         return sum(allotted_bytes(pack.path) for pack in self.stored.look())
 
-    def consolidate(self, extent: Extent = "all") -> bool:
+    def consolidate(self, extent: Consolidation = "all") -> bool:
         """Join packs into one, dropping nothing; False if there was nothing to do or no git."""
         from lastgood.objects.consolidate import consolidate
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from lastgood.context import Context
-    from lastgood.engine import Extent
     from lastgood.errors import LastgoodError
+    from lastgood.literals import Consolidation
 
 # Operations stay for ninety days (in nanoseconds), and always the newest of each workspace.
 OPERATION_LIFE = 90 * 24 * 3600 * 1_000_000_000
@@ -28,7 +28,7 @@ SWEPT_LIFE = 24 * 3600 * 1_000_000_000
 
 
 def maintain(
-    context: Context, *, interrupted: Callable[[], Collection[str]], extent: Extent = "due"
+    context: Context, *, interrupted: Callable[[], Collection[str]], extent: Consolidation = "due"
 ) -> tuple[str, ...]:
     """Apply retention, free bytes, consolidate to an extent, back up, tag; return what was done.
 
@@ -52,7 +52,7 @@ def maintain(
 
 
 def _work(
-    upkeep: MaintenanceTransaction, *, interrupted: Callable[[], Collection[str]], extent: Extent
+    upkeep: MaintenanceTransaction, *, interrupted: Callable[[], Collection[str]], extent: Consolidation
 ) -> list[str]:
     context, catalogue, engine = upkeep.context, upkeep.catalogue, upkeep.engine
     done: list[str] = []

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from typing import Literal, TypeVar
 
     from lastgood.catalogue.checkpoints import SqliteCatalogue
-    from lastgood.engine import Extent, ObjectWriter
+    from lastgood.engine import ObjectWriter
     from lastgood.errors import Invalid
     from lastgood.host import Clock, Processes, Reserve, ScanRequest
-    from lastgood.literals import Durability, Maintenance
+    from lastgood.literals import Consolidation, Durability, Maintenance
     from lastgood.model.calls import Observer
     from lastgood.model.checkpoint import HealthNote
     from lastgood.model.report import StoreSize
@@ -147,7 +147,7 @@ class AutoMaintenance:
         self._start_if(lambda context: context.ledgers.is_copy_old(), context)
 
     def _start_if(
-        self, is_due: Callable[[Context], bool], context: Context, *, extent: Extent = "due"
+        self, is_due: Callable[[Context], bool], context: Context, *, extent: Consolidation = "due"
     ) -> None:
         if self._mode == "off":
             return
@@ -195,7 +195,7 @@ def _is_worthwhile(context: Context) -> bool:
     return context.catalogue.count_loose(context.key) > context.settings.limits.max_checkpoints
 
 
-def maintain(root: str, store: str, extent: Extent = "due") -> None:
+def maintain(root: str, store: str, extent: Consolidation = "due") -> None:
     """Tidy a store as the process that was started for it, by the settings of whoever started it.
 
     `NotFound` if the store has gone meanwhile.

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
-    from lastgood.engine import Extent
     from lastgood.ledger import Ledger
-    from lastgood.literals import Choice, EffectState, Period
+    from lastgood.literals import Choice, Consolidation, EffectState, Period
     from lastgood.model.activity import Activity
     from lastgood.model.calls import OutputReader, RunObserver
     from lastgood.model.checkpoint import Checkpoint, Ref
@@ -517,7 +516,7 @@ class Workspace(Restores, Recovers):
         """
         return self._maintained("due")
 
-    def _maintained(self, extent: Extent) -> tuple[str, ...]:
+    def _maintained(self, extent: Consolidation) -> tuple[str, ...]:
         from lastgood.retention.maintain import maintain
         from lastgood.workspace.running.output import clear_outputs
 

@@ -13,8 +13,7 @@ from lastgood.workspace.detached import PACKAGE_FOLDER, spawn, take_turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.engine import Extent
-    from lastgood.literals import Durability
+    from lastgood.literals import Consolidation, Durability
 
 
 # --- What a process of its own that does maintenance is told of the settings of whoever started it ---
@@ -73,7 +72,9 @@ _PROGRAM = (
 )
 
 
-def start(root: str, store: str, *, packs: int, settings: Settings, extent: Extent = "due") -> int | None:
+def start(
+    root: str, store: str, *, packs: int, settings: Settings, extent: Consolidation = "due"
+) -> int | None:
     """Start maintenance and return its process id; None where one is under way, or none can be started.
 
     ``packs`` is how many there are: with very many it stands back no more. They are joined to an ``extent``.
