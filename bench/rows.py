@@ -33,7 +33,7 @@ from sides import (
 )
 
 if TYPE_CHECKING:
-    from lastgood.engine import Extent
+    from lastgood.literals import Consolidation
 
 
 @dataclass(frozen=True)
@@ -548,7 +548,7 @@ def store_size(bench: Bench) -> list[Row]:
     git.git("gc", "-q", "--prune=now")
     others = {side.name: special.disk_usage(bench.store(side)) / 1e6 for side in sides if side is not mine}
 
-    def joined(extent: Extent) -> float:
+    def joined(extent: Consolidation) -> float:
         special.consolidate(bench.store(mine), extent)
         mine.ask("maintain")  # which empties the catalogue's log, and writes its copies anew
         return special.disk_usage(bench.store(mine)) / 1e6

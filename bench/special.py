@@ -17,7 +17,7 @@ from sides import GIT_ENVIRONMENT, ROOT, Git, ours, python_alone
 sys.path.insert(0, os.path.join(ROOT, "src"))
 
 if TYPE_CHECKING:
-    from lastgood.engine import Extent
+    from lastgood.literals import Consolidation
 
 
 def remove(path: str) -> None:
@@ -169,7 +169,7 @@ def _burst(side: Git, root: str, *, saves: int) -> int:
     os._exit(0)
 
 
-def consolidate(store: str, extent: Extent = "all") -> None:
+def consolidate(store: str, extent: Consolidation = "all") -> None:
     """Join packs of a store of ours, as the idle maintenance does: all, or those that are due."""
     from lastgood.locks import FlockLocks
     from lastgood.objects.engine import GitEngine
