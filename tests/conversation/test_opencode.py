@@ -18,7 +18,7 @@ import pytest
 from conversation.transcripts import captured
 from lastgood.conversation import opencode_database
 from lastgood.conversation.files import TranscriptFiles
-from lastgood.conversation.opencode import head_line, importable
+from lastgood.conversation.opencode import head_line, importable, todo_line, todo_statement
 from lastgood.errors import Invalid, NotFound
 from lastgood.model.report import RestoreReport
 from lastgood.workspace import Workspace
@@ -690,3 +690,12 @@ def test_a_long_conversation_is_kept_and_brought_back(
     assert again.checkpoint.metrics.stored_bytes < 300_000
     found = imported(workspace.restore(kept.id, only=["conversation"]))
     assert len(found["messages"]) == 50
+
+
+def test_a_to_do_list_is_no_longer_than_a_command_can_be() -> None:
+    """T11: else the shell would refuse it, and what comes after it."""
+    head = head_line({"id": "ses_a", "time": {"created": 1}})
+    todo = ({"content": "x" * 700, "status": "pending", "priority": "high"} for _ in range(200))
+    made = not_none(todo_statement(head, [todo_line(todo)], session="ses_b"))
+    assert subprocess.run(["true", made], check=True).returncode == 0
+    assert made.count(b"CAST(X'7365735f62'") > 50

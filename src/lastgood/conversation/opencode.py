@@ -34,6 +34,8 @@ _ABORTED = "Tool execution aborted"
 # Titles that opencode gives before it knows better.
 _UNTITLED = ("New session - ", "Child session - ")
 _TODO = ("content", "status", "priority")
+# A word of a command can have 128 KiB on Linux, and less than a list of that length is ever read.
+_LONGEST_STATEMENT = 120_000
 _NO_TOKENS = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
 
 
@@ -175,7 +177,7 @@ def importable(
 def todo_statement(head: bytes, rest: Iterable[bytes], *, session: str) -> bytes | None:
     """Return the SQL that ``opencode db`` gives a session its to-do list by; None where there is none.
 
-    Texts are written in hex, so that none ends its own.
+    Texts are written in hex, so that none ends its own. Of a list too long for a command its first items.
     """
     found = _record(head).get("session")
     created = _time(found).get("created") if isinstance(found, dict) else None
@@ -186,10 +188,12 @@ def todo_statement(head: bytes, rest: Iterable[bytes], *, session: str) -> bytes
         for place, one in enumerate(todo if isinstance(todo, list) else ())
         if isinstance(one, dict)
     ]
-    if not rows:
+    room = _LONGEST_STATEMENT
+    fitting = [f"({row})" for row in rows if (room := room - len(row) - 4) > 0]
+    if not fitting:
         return None
     columns = ", ".join(("session_id", *_TODO, "position", "time_created", "time_updated"))
-    values = ", ".join(f"({row})" for row in rows)
+    values = ", ".join(fitting)
     statement = f"INSERT OR IGNORE INTO todo ({columns}) VALUES {values}\n"  # noqa: S608 - texts are in hex
     return statement.encode("ascii")
 
