@@ -92,7 +92,7 @@ class Bench:
         return None if held.git.dirty is None else {os.fsdecode(path) for path in held.git.dirty}
 
     def plan(self, target: Checkpoint) -> Part | None:
-        return part_of_git.plan(self.workspace._context, target)
+        return next(iter(part_of_git.plan(self.workspace._context, target)), None)
 
     def planned(self, target: Checkpoint) -> Part:
         """Plan where something is to be done, all that is there now being saved."""

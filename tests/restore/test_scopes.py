@@ -244,12 +244,13 @@ def test_the_progress_of_a_session_that_ended_stays_as_it_ended(workspace: Works
     assert workspace.get_session(session.id).progress.position.step == 2
 
 
-def waiting(workspace: Workspace) -> str:
-    """Leave a session with a task done, which waits until somebody goes on with it; return its id."""
+def waiting(workspace: Workspace, *, tasks: int = 1) -> str:
+    """Leave a session with tasks done, which waits until somebody goes on with it; return its id."""
     id = workspace.session_start(goal="go").session.id
     inside = workspace.within(id)
-    inside.task_start("T1")
-    inside.task_done("T1")
+    for number in range(1, tasks + 1):
+        inside.task_start(f"T{number}")
+        inside.task_done(f"T{number}")
     workspace.session_end(id, finished=False)
     return id
 
@@ -260,6 +261,21 @@ def test_a_session_that_waits_begins_again_where_files_go_back_to_before_it(work
     id = waiting(workspace)
     workspace.restore(before)
     assert workspace.get_session(id).progress.tasks == ()
+
+
+def test_every_session_that_waits_begins_again_where_files_go_back_to_before_it(
+    workspace: Workspace,
+) -> None:
+    """T11: beside what is reported without a session, and long lists too; undo brings all of it again."""
+    before = workspace.save().checkpoint.id
+    workspace.progress_set(step=1)
+    waits = [waiting(workspace, tasks=20) for _ in range(2)]
+    workspace.restore(before)
+    assert [workspace.get_session(id).progress.tasks for id in waits] == [(), ()]
+    assert workspace.progress().position.step is None
+    workspace.undo()
+    assert [len(workspace.get_session(id).progress.tasks) for id in waits] == [20, 20]
+    assert workspace.progress().position.step == 1
 
 
 def test_a_restore_within_a_session_leaves_the_progress_of_one_that_waits(workspace: Workspace) -> None:

@@ -308,12 +308,18 @@ def _missed_lines(not_held: Sequence[NotHeld]) -> list[str]:
 
 
 def told_parts(outcomes: Iterable[PartOutcome], parts: Iterable[Part]) -> list[PartOutcome]:
-    """Return what to tell of parts: not the progress of `run -- COMMAND`, which nobody reported."""
-    unsaid = any(
-        one.scope == "progress" and _says_nothing(one.before) and _says_nothing(one.after) for one in parts
-    )
+    """Return what to tell of parts: not the progress of `run -- COMMAND`, which nobody reported.
+
+    The same of several sessions' progress is told once.
+    """
+    changed = [one for one in parts if one.scope == "progress"]
+    unsaid = changed and all(_says_nothing(one.before) and _says_nothing(one.after) for one in changed)
     quiet = {"planned", "restored"} if unsaid else set()
-    return [one for one in outcomes if one.scope != "progress" or one.result not in quiet]
+    told: list[PartOutcome] = []
+    for one in outcomes:
+        if one not in told and (one.scope != "progress" or one.result not in quiet):
+            told.append(one)
+    return told
 
 
 def _says_nothing(side: Mapping[str, object]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Unsupported
 from lastgood.model.operation import PartOutcome
 
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     class PartModule(Protocol):
         """What each of the modules offers."""
 
-        def plan(self, context: Context, target: Checkpoint) -> Part | None:
-            """Return what would be changed; None if nothing."""
+        def plan(self, context: Context, target: Checkpoint) -> tuple[Part, ...]:
+            """Return what would be changed, a part a record."""
 
         def refuse(self, context: Context, part: Part) -> None:
             """Raise, before the first write, if the part cannot be brought about from what is there now."""
@@ -55,7 +57,7 @@ def planned(context: Context, target: Checkpoint, *, scopes: Sequence[Scope]) ->
     if target.manifest.conversation is None:
         wanted.discard("conversation")
     made = (for_scope(scope).plan(context, target) for scope in ORDER if scope in wanted)
-    return tuple(part for part in made if part is not None)
+    return tuple(chain.from_iterable(made))
 
 
 def unreadable(context: Context, target: Checkpoint, *, scopes: Sequence[str]) -> tuple[PartOutcome, ...]:

@@ -40,13 +40,13 @@ class Remark(Value):
     resume_command: str | None = None
 
 
-def plan(context: Context, target: Checkpoint) -> Part | None:
+def plan(context: Context, target: Checkpoint) -> tuple[Part, ...]:
     """Return the transcript that would be written.
 
-    None where there is none to write (see `remark`), or what is to be in it cannot be read (`unreadable`).
+    Nothing where there is none to write (see `remark`), or what is to be in it cannot be read (`unreadable`).
     """
     found = _decide(context, target)
-    return found if isinstance(found, Part) else None
+    return (found,) if isinstance(found, Part) else ()
 
 
 def remark(context: Context, target: Checkpoint) -> Remark | None:

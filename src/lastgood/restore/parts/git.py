@@ -24,8 +24,8 @@ _UNBORN = "refs/heads/lastgood-before-first-commit"
 _CHANGED = "HEAD or the index changed since"
 
 
-def plan(context: Context, target: Checkpoint) -> Part | None:
-    """Return how HEAD and index would change; None if they stand as they did.
+def plan(context: Context, target: Checkpoint) -> tuple[Part, ...]:
+    """Return how HEAD and index would change; nothing if they stand as they did.
 
     Raises `Unsafe` or `Unsupported` where they cannot be put back.
     """
@@ -35,9 +35,11 @@ def plan(context: Context, target: Checkpoint) -> Part | None:
     wanted = _wanted(context, target)
     now = found_position.position
     if now == wanted:
-        return None
+        return ()
     git = target.manifest.git
-    return Part(scope="git", before=_side(now, found_position=found_position), after=_side(wanted, git=git))
+    return (
+        Part(scope="git", before=_side(now, found_position=found_position), after=_side(wanted, git=git)),
+    )
 
 
 def refuse(context: Context, part: Part) -> None:

@@ -16,7 +16,7 @@ from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from lastgood.context import Context, SessionTransaction
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 _CHANGED = "the progress went on since"
 
 
-def plan(context: Context, target: Checkpoint) -> Part | None:
-    """Return the change from the progress in force to that of a checkpoint.
+def plan(context: Context, target: Checkpoint) -> tuple[Part, ...]:
+    """Return the change from the progress in force to that of a checkpoint, and of each session that waits.
 
-    None if they are the same, or if that of the checkpoint cannot be read (see `unreadable`).
+    Nothing if they are the same, or if that of the checkpoint cannot be read (see `unreadable`).
     """
     found = _decide(context, target)
-    return found if isinstance(found, Part) else None
+    return () if isinstance(found, PartOutcome) else found
 
 
 def unreadable(context: Context, target: Checkpoint) -> PartOutcome | None:
@@ -43,7 +43,7 @@ def unreadable(context: Context, target: Checkpoint) -> PartOutcome | None:
     return found if isinstance(found, PartOutcome) else None
 
 
-def _decide(context: Context, target: Checkpoint) -> Part | PartOutcome | None:
+def _decide(context: Context, target: Checkpoint) -> tuple[Part, ...] | PartOutcome:
     try:
         return _change(context, target)
     except Damaged as error:
@@ -51,13 +51,16 @@ def _decide(context: Context, target: Checkpoint) -> Part | PartOutcome | None:
         return PartOutcome(scope="progress", result="kept", reason=reason)
 
 
-def _change(context: Context, target: Checkpoint) -> Part | None:
-    present = current_work(context)
-    made_by = target.manifest.session
-    if present.session is None and made_by is not None and _waits(context, made_by):
-        return change_to(context, made_by, target.manifest.progress)
-    change = change_to(context, present.key, _reported(context, target, key=present.key))
-    return change if present.session is not None else change or _from_before(context, target)
+def _change(context: Context, target: Checkpoint) -> tuple[Part, ...]:
+    present, made_by = current_work(context), target.manifest.session
+    if present.session is not None:
+        found = [change_to(context, present.key, _reported(context, target, key=present.key))]
+    elif made_by is not None and _waits(context, made_by):
+        found = [change_to(context, made_by, target.manifest.progress), *_from_before(context, target)]
+    else:
+        wanted = _reported(context, target, key=present.key)
+        found = [change_to(context, present.key, wanted), *_from_before(context, target)]
+    return tuple(part for part in found if part is not None)
 
 
 def change_to(context: Context, key: str, wanted: Progress) -> Part | None:
@@ -91,18 +94,15 @@ def _waits(context: Context, session: str) -> bool:
     return state_of(context, found) == "incomplete"
 
 
-def _from_before(context: Context, target: Checkpoint) -> Part | None:
-    """Return the change of a session that waits to go on, to its start, if that came after a checkpoint."""
+def _from_before(context: Context, target: Checkpoint) -> Iterator[Part | None]:
+    """Yield the change of each session that waits to go on, to its start, if that came after a checkpoint."""
     from lastgood.catalogue import Query
 
-    waiting = next((one.id for one in unfinished(context) if one.session.exclusive), None)
-    if waiting is None:
-        return None
-    query = Query(workspace_key=context.key, session=waiting, kind="session-start", oldest=True, limit=1)
-    started = next(iter(context.catalogue.find(query)), None)
-    if started is None or started.sequence < target.sequence:
-        return None
-    return change_to(context, waiting, started.manifest.progress)
+    for waiting in (one.id for one in unfinished(context) if one.session.exclusive):
+        query = Query(workspace_key=context.key, session=waiting, kind="session-start", oldest=True, limit=1)
+        started = next(iter(context.catalogue.find(query)), None)
+        if started is not None and started.sequence >= target.sequence and waiting != target.session:
+            yield change_to(context, waiting, started.manifest.progress)
 
 
 def refuse(context: Context, part: Part) -> None:
@@ -168,12 +168,13 @@ def lists_beside(
     there = () if target is None else lists_in_parts(target.manifest.progress).values()
     held = {items.oid for items in there}
     found = {}
-    for part in parts:
+    for place, part in enumerate(parts):
+        which = f"-{place}" if place else ""
         for name, items in _named(context, part.before).items():
-            found[f"before-{name}"] = items
+            found[f"before-{name}{which}"] = items
         for name, items in _named(context, part.after).items():
             if items.oid not in held:
-                found[f"after-{name}"] = items
+                found[f"after-{name}{which}"] = items
     return found
 
 
