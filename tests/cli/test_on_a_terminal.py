@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from lastgood.cli.wording import ago, brief_moment, table, width
+from lastgood.cli.wording import ago, brief_moment, table, width, wrapped
 from lastgood.view import timestamp
 from tools.command import COMMAND, Command
 from tools.harm import lose
@@ -394,6 +394,12 @@ def test_what_a_session_says_is_broken_between_words_and_its_commands_not_at_all
     _, *words = shlex.split(command)
     kept(words[0], "--yes", *words[1:])
     assert draft.read_text(encoding="utf-8") == "draft\n"
+
+
+def test_what_is_left_of_a_sentence_after_a_pause_is_broken_again() -> None:
+    """No line is wider than the terminal."""
+    text = "aaaa bbbb cc, dddddd eeeeeeeeeeeeeee"
+    assert wrapped(text, 20, marks=",") == ["aaaa bbbb cc,", "dddddd", "eeeeeeeeeeeeeee"]
 
 
 def test_a_goal_given_as_an_argument_is_shown_as_the_option_that_it_is(kept: Command) -> None:

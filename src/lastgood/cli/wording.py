@@ -247,12 +247,13 @@ def wrapped(text: str, limit: int | None, *, marks: str = "") -> list[str]:
     line = ""
     for word in text.split(" "):
         longer = f"{line} {word}" if line else word
-        if line and width(longer) > limit:
+        while line and width(longer) > limit:
             end = max((f"{line} ".rfind(f"{mark} ") + 1 for mark in marks), default=0)
             if width(line[:end]) * 2 < limit:
                 end = len(line)
             lines.append(line[:end])
-            longer = f"{line[end:]} {word}".lstrip(" ")
+            line = line[end:].lstrip(" ")
+            longer = f"{line} {word}" if line else word
         line = longer
     return [*lines, line]
 
