@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import shutil
 import signal
 from collections.abc import Callable
@@ -151,6 +152,20 @@ def test_what_changes_meanwhile_is_one_whole_version_or_a_gap(
         return
     assert (None if found is None else found[2]) == held
     assert desk.gaps(scan).get("folder0/file05") == gap
+
+
+def test_it_does_with_few_open_files(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside, "_BATCH_BYTES", 1 << 20)  # all wait to the end
+    for number in range(70):
+        desk.write(f"small{number}/file")
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = len(os.listdir("/proc/self/fd")) + 40
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, most[1]))
+    try:
+        scan = desk.scan()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, most)
+    assert len([name for name in desk.names(scan) if "file" in name]) == 142
 
 
 def test_what_it_was_killed_before_is_read_here(desk: Desk, clock: Meddler) -> None:

@@ -599,8 +599,9 @@ _BYTES_A_FILE = 8 << 10
 _LARGEST_BESIDE = 1 << 20
 
 # So many directories stay open in which something has to be read still, or again: only that can tell whether
-# they were moved or deleted meanwhile.
+# they were moved or deleted meanwhile. Only as long as many more could be opened beside them.
 _KEPT_OPEN = 64
+_TO_SPARE = 128
 
 
 class Examiner:
@@ -839,9 +840,13 @@ class Examiner:
             if len(self._folders) >= _KEPT_OPEN:
                 return -1
             try:
-                self._folders[path] = os.dup(descriptor)
+                kept = os.dup(descriptor)
             except OSError:  # too many are open
                 return -1
+            if 0 < os.sysconf("SC_OPEN_MAX") < kept + _TO_SPARE:
+                os.close(kept)
+                return -1
+            self._folders[path] = kept
         return self._folders[path]
 
     def close(self) -> None:
