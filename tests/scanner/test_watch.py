@@ -73,7 +73,33 @@ def test_a_scan_looks_only_where_something_was_heard(twins: Twins, monkeypatch: 
 
     monkeypatch.setattr(twins.watch, "cover", noted)
     twins.agree()
-    assert listed == [b"", b"d7/deep"]
+    assert listed == [b"d7/deep"]
+
+
+def test_what_the_last_save_left_is_not_read_again(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless another process saved meanwhile, who leaves something else."""
+    (twins.root / "a").mkdir()
+    (twins.root / "a" / "file").write_text("first")
+    twins.agree()
+    loaded: list[bytes] = []
+    load = cache.load
+
+    def noted(folder: bytes, root: bytes) -> cache.CachedTree:
+        loaded.append(folder)
+        return load(folder, root)
+
+    monkeypatch.setattr(cache, "load", noted)
+    (twins.root / "a" / "file").write_text("second")
+    watched = _saved(twins.watched)
+    assert loaded == []
+    assert _saved(twins.looking) == watched
+    with lastgood.open(twins.root, store=twins.watched.store, maintenance="off", allow_root=True) as other:
+        (twins.root / "a" / "file").write_text("third")
+        other.save()
+    loaded.clear()
+    (twins.root / "a" / "file").write_text("fourth")
+    twins.agree()
+    assert len(loaded) == 2
 
 
 def test_where_nothing_happened_nothing_is_looked_at(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:

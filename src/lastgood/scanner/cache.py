@@ -142,18 +142,21 @@ def load(folder: bytes, root: bytes) -> CachedTree:
     return CachedTree(conditions, records=records, details=Details(folder, name), source=source)
 
 
-def keep(folder: bytes, snapshot: CachedTree) -> bool:
-    """Write a snapshot; False if somebody else is writing, or the disk will not take it."""
+def keep(folder: bytes, snapshot: CachedTree) -> CachedTree | None:
+    """Write a snapshot, and return what would be loaded then.
+
+    None if somebody else is writing, or the disk will not take it.
+    """
     assert snapshot.conditions is not None
     try:
         lock = os.open(folder + _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
     except OSError:
-        return False
+        return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return _write(folder, snapshot)
     except OSError:  # the lock is taken, or the disk is full: the next scan will be slower, that is all
-        return False
+        return None
     finally:
         os.close(lock)
 
@@ -169,12 +172,12 @@ def _read(
     return found
 
 
-def _write(folder: bytes, snapshot: CachedTree) -> bool:
+def _write(folder: bytes, snapshot: CachedTree) -> CachedTree | None:
     details = snapshot.details
     if details.name and (snapshot.source is None or snapshot.source != source_of(folder)):
         current = _read(folder + _RECORDS)
         if current is None or current[1] != details.name:
-            return False  # somebody started anew meanwhile; the offsets known here mean nothing there
+            return None  # somebody started anew meanwhile; the offsets known here mean nothing there
     records = dict(snapshot.records)
     live = sum(record[LENGTH] for record in records.values())
     path = folder + b"/" + details.name
@@ -195,7 +198,7 @@ def _write(folder: bytes, snapshot: CachedTree) -> bool:
     os.rename(temporary, folder + _RECORDS)
     if compact:
         _drop_others(folder, name)
-    return True
+    return CachedTree(now, records=records, details=Details(folder, name), source=source_of(folder))
 
 
 def source_of(folder: bytes) -> Source | None:

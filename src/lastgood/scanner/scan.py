@@ -169,6 +169,8 @@ class WorkspaceScan:
         self._known = known
         self.snapshot = snapshot
         self.worth_keeping: bool = worth_keeping
+        # Who hears of changes, and is told what was kept.
+        self.watch: DirectoryWatch | None = None
 
     def directory(self, path: bytes) -> Sequence[Entry] | None:
         """Return the captured entries of a directory, sorted by name; None if it was not captured."""
@@ -284,8 +286,10 @@ class WorkspaceScan:
     def keep(self) -> None:
         """Write the scan cache; called only after what was scanned is durable and acknowledged."""
         if self.worth_keeping:
-            cache.keep(self._folder, self.snapshot)
+            kept = cache.keep(self._folder, self.snapshot)
             self.worth_keeping = False
+            if kept is not None and self.watch is not None:
+                self.watch.remember(self.result, kept)
 
     @property
     def fresh_texts(self) -> Mapping[bytes, tuple[Text, Text]]:
@@ -482,7 +486,7 @@ class WorkspaceScanner:
                 found = None if self._watch is None else self._found_again(request, root, self._watch)
                 if found is not None:
                     return found
-                known = cache.load(self._folder, request.root)
+                known = self._known(request.root)
                 if thread_budget is not None:
                     thread_budget.begin(known.records)
                 again = False
@@ -507,6 +511,16 @@ class WorkspaceScanner:
         finally:
             if pausing:
                 gc.enable()
+
+    def _known(self, root: bytes) -> CachedTree:
+        """Return what the last scan left; it is read again unless it was this process's."""
+        held = None if self._watch is None else self._watch.known
+        if held is None or held.conditions is None or held.conditions.root != root:
+            return cache.load(self._folder, root)
+        if held.source is None or held.source != cache.source_of(self._folder):
+            return cache.load(self._folder, root)
+        details = Details(self._folder, held.details.name)
+        return CachedTree(held.conditions, records=held.records, details=details, source=held.source)
 
     def _found_again(self, request: ScanRequest, root: int, watch: DirectoryWatch) -> WorkspaceScan | None:
         """Return what the last scan found if nothing was heard since, and nothing else changed."""
@@ -578,6 +592,7 @@ class WorkspaceScanner:
             texts=scan_pass.examiner.texts,
             worth_keeping=scan_pass.changed or conditions != known.conditions,
         )
+        found.watch = self._watch
         if self._watch is not None and not found.worth_keeping:
             self._watch.remember(found.result, found.snapshot)
         return found

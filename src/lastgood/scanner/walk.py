@@ -158,7 +158,7 @@ class Walk:
 
             parallel = begin(root, records=self._records, lister=self._lister)
         if parallel is None:
-            self._run(root, self._visit(os.dup(root), b"", token))
+            self._run(root, self._begun(os.dup(root), top, token))
             return
         self._parts = frozenset(parallel.parts)
         try:
@@ -170,6 +170,13 @@ class Walk:
         self._parts = frozenset()
         for frame in left_for_twin:
             self._run(root, frame)
+
+    def _begun(self, descriptor: int, top: Record | None, token: bytes) -> Frame:
+        """Look at the top, unless nothing was heard of it: it may hold thousands of folders."""
+        unheard = self.watch is not None and top is not None and self.watch.vouches(b"", top)
+        if unheard and top is not None and self._still_holds(top, b"", token):
+            return self._take_over(top, b"", descriptor)
+        return self._visit(descriptor, b"", token)
 
     def _run(self, root: int, first: Frame) -> list[Frame]:
         """Walk everything below a directory, and return what was left to the other process."""

@@ -95,6 +95,8 @@ class DirectoryWatch:
         self._heard = False
         # The last scan, while nothing was heard since it began, and all of it is vouched for.
         self._last: tuple[ScanResult, CachedTree] | None = None
+        # What the last scan left for the next, as it would be read from the disk.
+        self.known: CachedTree | None = None
 
     @property
     def descriptor(self) -> int:
@@ -139,7 +141,8 @@ class DirectoryWatch:
         return self._last
 
     def remember(self, result: ScanResult, snapshot: CachedTree) -> None:
-        """Keep what a scan has just found, unless something of it has to be looked at again."""
+        """Keep what a scan left, and what it found unless something of it has to be looked at again."""
+        self.known = snapshot
         records = snapshot.records
         if len(self._vouched) == len(records) and all(
             not record[FLAGS] & DOUBTFUL and self._vouched.get(path) == record[SIGNATURE]
