@@ -307,3 +307,15 @@ def test_a_step_of_another_process_that_still_runs_is_not_repeated(workspace: Wo
         session.workspace.step_start("push", irreversible=True)
         with pytest.raises(Conflict, match="nobody saw the end of the step push"):
             session.once("push", irreversible=True)(lambda: None)()
+
+
+def test_a_step_of_a_task_is_no_turn_whatever_it_came_to(workspace: Workspace) -> None:
+    """P9: by turns it is told whose a change is."""
+    session = workspace.session_start(goal="go").session.id
+    inside = workspace.within(session)
+    inside.step_end(inside.step_start("turn"))
+    inside.task_start("T1")
+    step = inside.step_start("deploy", task="T1")
+    inside.step_end(step.replace(result={"value": {"task": None}}))
+    work = inside._context.work
+    assert [one.name for one in work.turns(inside._context.key, session, limit=9)] == ["turn"]

@@ -66,8 +66,8 @@ _PUT = (
     "INSERT INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
     " ON CONFLICT (id) DO UPDATE SET payload = excluded.payload"
 )
-# What is true of a step that is of no task.
-_OF_NO_TASK = """instr(payload, '"task":null')"""
+# What is true of a step that is of no task: what it came to may speak of one, and has no such neighbour.
+_OF_NO_TASK = """instr(payload, '"task":null,"version":')"""
 _RIVALS = "SELECT id FROM session WHERE workspace_key = ? AND exclusive = 1 AND state = 'active'"
 
 
