@@ -302,8 +302,11 @@ class TranscriptReader(Protocol):
         not there, `Unsafe` if somebody else could meddle with it.
         """
 
-    def present(self, path: bytes, *, size: int, digest: bytes) -> Presence:
-        """Tell whether a path holds exactly some content (a SHA-256), something else, or nothing."""
+    def present(self, path: bytes, *, size: int, digest: bytes, folders: int = 0) -> Presence:
+        """Tell whether a path holds exactly some content (a SHA-256), something else, or nothing.
+
+        A link in the place of one of the last ``folders`` is something else.
+        """
 
 
 class Transcripts(TranscriptReader, Protocol):

@@ -12,6 +12,7 @@ import pytest
 import lastgood
 from conversation.transcripts import append, captured
 from lastgood.conversation.reader import agent_name, beside
+from lastgood.errors import Conflict
 from lastgood.workspace import Workspace
 from tools.values import not_none
 
@@ -166,6 +167,24 @@ def test_a_very_long_line_of_a_sub_agent_is_kept_once_it_has_its_end(
     workspace.restore(kept.id, only=["conversation"])
     (copy,) = (path for path in set(files(home)) - before if path.name == agent.name)
     assert copy.read_bytes().endswith(b"\n" + line)
+
+
+@pytest.mark.parametrize("host", ["claude-code", "gemini-cli"], indirect=True)
+def test_a_link_in_the_place_of_a_copys_folder_leads_nothing_out(
+    workspace: Workspace, host: str, parent: Path, tmp_path: Path
+) -> None:
+    """T12: put there before, another id is taken; put there meanwhile, nothing is written."""
+    kept = captured(workspace, parent).checkpoint
+    append(parent, PARENTS[host][1])
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for _ in range(2):
+        plan = workspace.plan_restore(kept.id, only=["conversation"])
+        (parent.parent / str(plan.parts[0].after["session"])).symlink_to(outside)
+        with pytest.raises(Conflict):
+            workspace.apply(plan)
+    workspace.restore(kept.id, only=["conversation"])
+    assert not list(outside.iterdir())
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "x" * 201])

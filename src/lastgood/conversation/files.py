@@ -288,10 +288,18 @@ class TranscriptFiles:
             )
         return os.path.realpath(os.path.dirname(path))
 
-    def present(self, path: bytes, *, size: int, digest: bytes) -> Presence:
-        """Tell whether a path holds exactly some content (a SHA-256), something else, or nothing."""
+    def present(self, path: bytes, *, size: int, digest: bytes, folders: int = 0) -> Presence:
+        """Tell whether a path holds exactly some content (a SHA-256), something else, or nothing.
+
+        A link in the place of one of the last ``folders`` is something else.
+        """
         import hashlib
 
+        folder = path
+        for _ in range(folders):
+            folder = os.path.dirname(folder)
+            if os.path.islink(folder):
+                return "different"
         if not os.path.lexists(path):
             return "absent"
         try:

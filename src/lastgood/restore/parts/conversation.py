@@ -67,7 +67,7 @@ def refuse(context: Context, part: Part) -> None:
         return  # what was continued since is kept when it comes to that
     _folder(context, str(part.after["form"]), _path(part.after))
     for one in _files(part.after):
-        if _presence(context, one) == "different":
+        if _presence(context, one, of=part.after) == "different":
             raise Conflict(
                 "something else lies where the conversation was to go",
                 hint="plan the restore anew",
@@ -162,12 +162,14 @@ def _copy(context: Context, held: Conversation, *, original: bytes, old: str, ch
         path = reader.fork_name(held.form, original, old=old, new=new)
         taken = reader.taken_name(held.form, original, new=new)
         free = context.transcripts.present(path, size=-1, digest=b"") == "absent"
-        if free and not _has_taken(context, taken):
+        if not free or _has_taken(context, taken):
+            continue
+        copying = Copying(context.engine, held.form, held.tree, path=path, ids=(old, new))
+        files = copying.copies()
+        if all(_is_free(context, held.form, one, first=one is files[0]) for one in files):
             break
     else:
         raise Unsafe("there are too many copies of this conversation", hint="remove those not needed")
-    copying = Copying(context.engine, held.form, held.tree, path=path, ids=(old, new))
-    files = copying.copies()
     first, *others = [_as_written(one) for one in files]
     return Part(
         scope="conversation",
@@ -185,6 +187,11 @@ def _copy(context: Context, held: Conversation, *, original: bytes, old: str, ch
             "note": _NOTE,
         },
     )
+
+
+def _is_free(context: Context, form: str, copy: Copy, *, first: bool) -> bool:
+    folders = copies.folders_of(form, first=first)
+    return context.transcripts.present(copy.path, size=-1, digest=b"", folders=folders) == "absent"
 
 
 def _as_written(copy: Copy) -> dict[str, object]:
@@ -211,7 +218,7 @@ def _written(restoring: RestoreTransaction, after: Mapping[str, object]) -> Part
     there = {copy.path: copy for copy in copying.copies()}
     # The transcript last: what makes the others come along is there before it.
     for one in reversed(_files(after)):
-        found = _presence(context, one)
+        found = _presence(context, one, of=after)
         if found == "different":
             return PartOutcome(
                 scope="conversation", result="failed", reason="something else lies where it was to go"
@@ -226,7 +233,7 @@ def _written(restoring: RestoreTransaction, after: Mapping[str, object]) -> Part
 def _removed(restoring: RestoreTransaction, before: Mapping[str, object]) -> PartOutcome:
     details = {"transcript": before["transcript"]}
     files = _files(before)
-    found = [_presence(restoring.context, one) for one in files]
+    found = [_presence(restoring.context, one, of=before) for one in files]
     if "different" in found:
         return PartOutcome(
             scope="conversation",
@@ -259,9 +266,10 @@ def _has_taken(context: Context, path: bytes | None) -> bool:
     return True
 
 
-def _presence(context: Context, side: Mapping[str, object]) -> str:
-    size, digest = side["bytes"], bytes.fromhex(str(side["sha256"]))
-    return context.transcripts.present(_path(side), size=cast("int", size), digest=digest)
+def _presence(context: Context, one: Mapping[str, object], *, of: Mapping[str, object]) -> str:
+    size, digest = cast("int", one["bytes"]), bytes.fromhex(str(one["sha256"]))
+    folders = copies.folders_of(str(of["form"]), first=one is of)
+    return context.transcripts.present(_path(one), size=size, digest=digest, folders=folders)
 
 
 def _folder(context: Context, form: str, path: bytes) -> bytes:
