@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from _signal import SIG_BLOCK, pthread_sigmask, valid_signals  # type: ignore[import-not-found]  # the public module costs an enum
+from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask, valid_signals  # type: ignore[import-not-found]  # the public module costs an enum
 from _thread import _count
 
 TYPE_CHECKING = False
@@ -50,17 +50,23 @@ class Worker:
     __slots__ = ("_child", "_receiving")
 
     def __init__(self, work: Callable[[Tell], None], *, keep: Iterable[int]) -> None:
-        self._receiving, sending = os.pipe()
+        self._child = -1
         parent = os.getpid()
+        mask = pthread_sigmask(SIG_BLOCK, ())
+        self._receiving, sending = os.pipe()
         try:
-            self._child = os.fork()
-        except OSError:
-            os.close(self._receiving)
-            os.close(sending)
+            try:
+                # A signal whose handler raises waits until the process is known, and can be ended.
+                pthread_sigmask(SIG_BLOCK, valid_signals())
+                self._child = os.fork()
+                if self._child == 0:
+                    _run(work, sending=sending, keep=keep, parent=parent)
+            finally:
+                os.close(sending)
+                pthread_sigmask(SIG_SETMASK, mask)
+        except BaseException:
+            self.end()
             raise
-        if self._child == 0:
-            _run(work, sending=sending, keep=keep, parent=parent)
-        os.close(sending)
 
     def hear(self, size: int, *, patience: float | None = None) -> bytes:
         """Return the next so many bytes that it says; fewer if it ends, or is silent for ``patience`` ms."""
@@ -100,7 +106,6 @@ def _run(work: Callable[[Tell], None], *, sending: int, keep: Iterable[int], par
     """Do the work and end without running anything of the caller's."""
     status = 1
     try:
-        pthread_sigmask(SIG_BLOCK, valid_signals())
         _close_all_but({*keep, sending})
 
         def tell(said: bytes) -> None:

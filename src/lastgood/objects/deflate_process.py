@@ -96,7 +96,7 @@ class DeflateProcess:
             self._worker = Worker(
                 lambda tell: _serve(memory, asked, make=make, files=files, tell=tell), keep=keep
             )
-        except OSError:
+        except BaseException:
             self._close()
             raise
 

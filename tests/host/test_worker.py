@@ -1,0 +1,39 @@
+"""A forked process beside this one: nothing of it outlives who wanted it."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from lastgood.worker import Worker
+from tools.living import children
+
+
+def test_an_interruption_while_it_is_made_leaves_no_process_and_no_file_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S13: the resident, or a notebook, goes on for long after that."""
+    fork = os.fork
+
+    def interrupted() -> int:
+        child = fork()
+        if child:
+            os.kill(os.getpid(), signal.SIGINT)
+        return child
+
+    asked, asking = os.pipe()
+    before = set(children(os.getpid())), len(os.listdir("/proc/self/fd"))
+
+    def work(_tell: object) -> None:
+        os.read(asked, 1)
+
+    monkeypatch.setattr(os, "fork", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Worker(work, keep=[asked])
+
+    assert (set(children(os.getpid())), len(os.listdir("/proc/self/fd"))) == before
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+    os.close(asked)
+    os.close(asking)
