@@ -471,12 +471,11 @@ def _carried_out(
     console.left = "nothing was changed"
     look = workspace.plan_undo if call.verb.name == "undo" else workspace.plan_redo
     merged = look(merge=True, of=of)
-    does = "take back" if call.verb.name == "undo" else "do again"
     console.warn(f"{refused.message}. What can be done without losing that:")
     told = told_parts(merged.parts, merged.planned.parts)
     for line in (*plan_lines(merged.planned), *(line for part in told for line in part_lines(part))):
         console.warn(line)
-    if not agreed(f"Do that, and {does} no more?", console):
+    if not agreed("Do that?", console):
         console.warn(refused.hint)
         return None
     with telling_what_is_left(console, workspace), ProgressLine(console, call.verb.name):
