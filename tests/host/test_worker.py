@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
 import pytest
 
@@ -20,7 +21,8 @@ def test_an_interruption_while_it_is_made_leaves_no_process_and_no_file_open(
     def interrupted() -> int:
         child = fork()
         if child:
-            os.kill(os.getpid(), signal.SIGINT)
+            # To this thread, as in a process that has no other: those that run tests have.
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         return child
 
     asked, asking = os.pipe()
