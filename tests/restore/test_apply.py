@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from lastgood import renames
 from lastgood.model.operation import Step
 from lastgood.restore.plan import inverse
-from lastgood.restore.site import open_regular
+from lastgood.restore.site import entry_at, open_regular
 from tools.forest import TOKEN, Field, Names, Node, folder, stamps
 from tools.forks import die_before, ended, forked
+from tools.living import times_open
 from tools.values import not_none
 
 names = st.sampled_from([b"a", b"a-b", b"a.b", b"b", b"c", b"\xff\n", b"-x", b"ign", b"ign2"])
@@ -385,3 +386,17 @@ def test_what_was_swapped_for_a_pipe_is_not_left_open(tmp_path: Path) -> None:
 
     assert os.listdir("/proc/self/fd") == before
     os.close(directory)
+
+
+def test_what_was_only_looked_at_is_not_left_open(tmp_path: Path) -> None:
+    """T12: a file whose content is told, and the directories in which left-overs are looked for."""
+    folder, file = tmp_path / "folder", tmp_path / "folder" / "file"
+    folder.mkdir()
+    file.write_text("text")
+    directory = os.open(folder, os.O_RDONLY)
+
+    assert not_none(entry_at(b"file", directory)).oid
+    os.close(directory)
+    assert Field(os.fsencode(tmp_path)).applier.left_over() == {}
+
+    assert [times_open(one) for one in (tmp_path, folder, file)] == [0, 0, 0]

@@ -89,6 +89,15 @@ def test_a_merge_of_a_path_that_was_deleted_since_keeps_it_so_and_says_it(line: 
     assert not (line.project / "mine").exists()
 
 
+def test_a_merge_of_a_path_that_only_its_base_has_keeps_it_deleted_too(line: Line) -> None:
+    """T17, T10: the target never had it."""
+    (line.project / "made").unlink()
+
+    report = line.workspace.restore(line.target.id, merge=True, paths=["made"])
+
+    assert [(one.path, one.result) for one in report.outcomes] == [(b"made", "kept")]
+
+
 def test_a_merge_of_a_path_in_conflict_that_is_gone_says_that_it_is_in_conflict(line: Line) -> None:
     """T17: a person deleted what the agent had changed; the target's version is put beside."""
     (line.project / "clash").unlink()

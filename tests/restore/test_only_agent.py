@@ -106,6 +106,19 @@ def test_changes_that_alternate_in_one_file_are_taken_back_one_by_one(work: Work
     assert work.text("both") == expected
 
 
+def test_permissions_that_alternate_with_texts_are_taken_back_too(work: Work) -> None:
+    both = work.project / "both"
+    work.agent(both=TEXT.replace("line 3\n", "by the agent\n"))
+    text = TEXT.replace("line 18\n", "by the person\n")
+    work.person(both=text.replace("line 3\n", "by the agent\n"))
+    both.chmod(0o755)
+    work.agent()
+
+    work.workspace.restore(only_agent=True)
+
+    assert (work.text("both"), both.stat().st_mode & 0o777) == (text, 0o644)
+
+
 def test_histories_of_any_turns_leave_just_what_the_person_did(work: Work) -> None:
     """Judged by a model: each line belongs to somebody, and no two touch each other's neighbours."""
     draw = random.Random(11)
