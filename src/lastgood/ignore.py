@@ -434,17 +434,28 @@ class TreeRules:
 
     def ignored(self, path: bytes, *, directory: bool) -> bool | None:
         """Tell whether a path or a directory above it is ignored; None if rules are unreadable."""
-        known = self._known
-        above = parent(path)
-        if b"" not in known:
-            gitignore, lastgoodignore = self._texts(b"")
-            known[b""] = workspace_rules(self._state, gitignore, lastgoodignore=lastgoodignore)
-        for each in unknown(above, known):
-            known[each] = self._enter(each)
-        rules = known[above]
+        rules = self._rules_in(parent(path))
         if rules is None:
             return True
         return rules.ignored(_name(path), directory=directory) if rules.readable else None
+
+    def not_ignored(self, directory: bytes, names: Sequence[bytes]) -> list[bytes]:
+        """Return those of a directory's files that are surely not ignored."""
+        rules = self._rules_in(directory)
+        if rules is None or not rules.readable:
+            return []
+        tables = rules.among(b"\0".join(names))
+        return [name for name in names if not tables.ignored(name, directory=False)]
+
+    def _rules_in(self, directory: bytes) -> Rules | None:
+        """Return the rules of a directory; None if it is ignored."""
+        known = self._known
+        if b"" not in known:
+            gitignore, lastgoodignore = self._texts(b"")
+            known[b""] = workspace_rules(self._state, gitignore, lastgoodignore=lastgoodignore)
+        for each in unknown(directory, known):
+            known[each] = self._enter(each)
+        return known[directory]
 
     def _enter(self, path: bytes) -> Rules | None:
         """Return the rules of a directory, its parents being known; None if it is ignored."""

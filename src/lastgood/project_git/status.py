@@ -189,6 +189,10 @@ class ScannedWorkspace:
         """Tell whether git ignores an untracked path."""
         return self._rules.ignored(path, directory=directory) is not False
 
+    def not_ignored(self, directory: bytes, names: Sequence[bytes]) -> list[bytes]:
+        """Return which untracked files of a directory git does not ignore."""
+        return self._rules.not_ignored(directory, names) if names else []
+
     def within_gap(self, path: bytes) -> bool:
         """Tell whether a path lies at or below one that the scan could not read."""
         while path:
@@ -415,12 +419,15 @@ class Walk:
         rows = dict(self._rows.get(path, ()))
         tracked = set(self._below.get(path, ()))
         further: list[tuple[bytes, bytes]] = []
-        for entry in self._files.scan.directory(path) or ():
+        entries = self._files.scan.directory(path) or ()
+        untracked = [one.name for one in entries if one.kind != DIRECTORY and one.name not in rows]
+        dirty.update(join(path, name) for name in self._files.not_ignored(path, untracked))
+        for entry in entries:
             full = join(path, entry.name)
             place = rows.pop(entry.name, None)
             if place is not None and mode_of(place) == SPARSE_DIRECTORY:
                 raise Unknown  # git would open such a directory as soon as there is something in it
-            if worktree.differs(full, entry, place):
+            if place is not None and worktree.differs(full, entry, place):
                 dirty.add(full)
             if entry.kind != DIRECTORY:
                 continue
