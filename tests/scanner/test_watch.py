@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,6 +18,9 @@ from lastgood.model.tree import Counts
 from lastgood.scanner import cache
 from lastgood.workspace import Workspace
 from tools.operations import STEPS, Step, take
+
+if TYPE_CHECKING:
+    from lastgood.scanner import Record
 
 RUNS = 400 if os.environ.get("LASTGOOD_TORTURE") else 40
 
@@ -74,6 +78,69 @@ def test_a_scan_looks_only_where_something_was_heard(twins: Twins, monkeypatch: 
     monkeypatch.setattr(twins.watch, "cover", noted)
     twins.agree()
     assert listed == [b"d7/deep"]
+
+
+def test_folders_in_which_nothing_was_heard_are_passed_by(
+    twins: Twins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a/b", "a/c", "d/e"):
+        (twins.root / name).mkdir(parents=True)
+        (twins.root / name / "file").write_text("first")
+    _settle(twins)
+    (twins.root / "a" / "b" / "file").write_text("second")
+    asked: list[bytes] = []
+    vouches = twins.watch.vouches
+
+    def noted(path: bytes, record: Record) -> bool:
+        asked.append(path)
+        return vouches(path, record)
+
+    monkeypatch.setattr(twins.watch, "vouches", noted)
+    twins.agree()
+    assert asked == [b"", b"a", b"a/b"]
+
+
+def test_what_was_found_is_written_down_at_rest_and_another_process_needs_it_not(twins: Twins) -> None:
+    (twins.root / "a").mkdir()
+    (twins.root / "a" / "file").write_text("first")
+    _settle(twins)
+    [records] = Path(twins.watched.store).glob("workspaces/*/scan.records")
+    before = records.read_bytes()
+    (twins.root / "a" / "file").write_text("second")
+    twins.agree()
+    assert twins.watch.is_owing
+    assert records.read_bytes() == before
+    _as_another_finds_it(twins)
+    (twins.root / "a" / "file").write_text("third")
+    _settle(twins)
+    before = records.read_bytes()
+    (twins.root / "a" / "file").write_text("fourth")
+    twins.agree()
+    twins.watch.settle_up()
+    assert records.read_bytes() != before
+    _as_another_finds_it(twins)
+    (twins.root / "a" / "file").write_text("fifth")
+    twins.agree()
+
+
+def test_what_another_process_wrote_down_meanwhile_is_left_to_it(twins: Twins) -> None:
+    (twins.root / "a").mkdir()
+    (twins.root / "a" / "file").write_text("first")
+    _settle(twins)
+    (twins.root / "a" / "file").write_text("second")
+    twins.agree()
+    (twins.root / "a" / "file").write_text("third")
+    _as_another_finds_it(twins)
+    [records] = Path(twins.watched.store).glob("workspaces/*/scan.records")
+    written = records.read_bytes()
+    twins.watch.settle_up()
+    assert records.read_bytes() == written
+    twins.agree()
+
+
+def _as_another_finds_it(twins: Twins) -> None:
+    with lastgood.open(twins.root, store=twins.watched.store, maintenance="off", allow_root=True) as other:
+        assert _saved(other) == _saved(twins.looking)
 
 
 def test_what_the_last_save_left_is_not_read_again(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,6 +240,10 @@ def test_whatever_is_done_to_files_both_come_to_the_same(tmp_path: Path, steps: 
         twins.agree()
         for number, step in enumerate(steps):
             take(step, number, root=twins.root, outside=twins.outside, save=twins.agree)
+            if number % 4 == 1:  # a look that keeps nothing, and the cache written at rest
+                twins.watched.status()
+            if number % 4 == 3:
+                twins.watch.settle_up()
         twins.agree()
         twins.agree()
     finally:

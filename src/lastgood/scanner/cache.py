@@ -56,10 +56,10 @@ class DetailsLost(Exception):
 class Details:
     """The rows of directories: on disk, or about to be."""
 
-    def __init__(self, folder: bytes, name: bytes) -> None:
+    def __init__(self, folder: bytes, name: bytes, *, pending: Iterable[bytes] = ()) -> None:
         self._folder = folder
         self.name = name
-        self.pending: list[bytes] = []
+        self.pending: list[bytes] = [*pending]
         self._descriptor = -1
 
     def rows(self, record: Record) -> list[Row] | None:

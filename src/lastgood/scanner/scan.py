@@ -71,7 +71,7 @@ from lastgood.scanner.walk import Builder, Trust, Walk, entry_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from lastgood.engine import ObjectReader, ObjectWriter
     from lastgood.host import Clock, ScanRequest
@@ -284,12 +284,19 @@ class WorkspaceScan:
         return known[TREE] != record[TREE] or known[MODES] != record[MODES]
 
     def keep(self) -> None:
-        """Write the scan cache; called only after what was scanned is durable and acknowledged."""
-        if self.worth_keeping:
-            kept = cache.keep(self._folder, self.snapshot)
-            self.worth_keeping = False
-            if kept is not None and self.watch is not None:
-                self.watch.remember(self.result, kept)
+        """Write the scan cache; called only after what was scanned is durable and acknowledged.
+
+        Where a process watches that is put off, as long as it is little.
+        """
+        if not self.worth_keeping:
+            return
+        self.worth_keeping = False
+        snapshot, watch = self.snapshot, self.watch
+        kept: CachedTree | None = snapshot
+        if watch is None or not watch.owe(self._folder, snapshot):
+            kept = cache.keep(self._folder, snapshot)
+        if kept is not None and watch is not None:
+            watch.remember(self.result, kept, scanned=snapshot.records)
 
     @property
     def fresh_texts(self) -> Mapping[bytes, tuple[Text, Text]]:
@@ -514,12 +521,17 @@ class WorkspaceScanner:
 
     def _known(self, root: bytes) -> CachedTree:
         """Return what the last scan left; it is read again unless it was this process's."""
-        held = None if self._watch is None else self._watch.known
-        if held is None or held.conditions is None or held.conditions.root != root:
+        watch = self._watch
+        held = None if watch is None else watch.known
+        if (
+            held is None
+            or held.conditions is None
+            or held.conditions.root != root
+            or held.source is None
+            or held.source != cache.source_of(self._folder)
+        ):
             return cache.load(self._folder, root)
-        if held.source is None or held.source != cache.source_of(self._folder):
-            return cache.load(self._folder, root)
-        details = Details(self._folder, held.details.name)
+        details = Details(self._folder, held.details.name, pending=held.details.pending)
         return CachedTree(held.conditions, records=held.records, details=details, source=held.source)
 
     def _found_again(self, request: ScanRequest, root: int, watch: DirectoryWatch) -> WorkspaceScan | None:
@@ -582,7 +594,7 @@ class WorkspaceScanner:
         records = scan_pass.records
         conditions = conditions.replace(tree=(records[b""][TREE], records[b""][MODES]))
         found = WorkspaceScan(
-            _result(records, project=project, rules=rules, readable=not scan_pass.examiner.unreadable_rules),
+            scan_pass.result(project, rules=rules),
             folder=self._folder,
             snapshot=CachedTree(conditions, records=records, details=known.details, source=known.source),
             known=known.records,
@@ -594,12 +606,15 @@ class WorkspaceScanner:
         )
         found.watch = self._watch
         if self._watch is not None and not found.worth_keeping:
-            self._watch.remember(found.result, found.snapshot)
+            self._watch.remember(found.result, found.snapshot, scanned=records)
         return found
 
 
 class ScanPass:
     """Walk, settle and build once; ``records`` are what came of it."""
+
+    # The directories with gaps, private files or repositories in them; None where nobody knows which.
+    telling: Collection[bytes] | None = None
 
     def __init__(
         self,
@@ -682,16 +697,23 @@ class ScanPass:
         )
         self.records = builder.run()
         if watch is not None:
-            watch.end(self.records)
+            visited = self._walk.order if self._walk.is_sparing else None
+            watch.end(self.records, visited=visited, gone=self._walk.gone)
+            self.telling = watch.telling
         self.rows = builder.rows
         self.changed = builder.changed or self._walk.renewed * _A_PART > len(self.records)
+
+    def result(self, project: Project, *, rules: IgnoreState) -> ScanResult:
+        """Return what this came to."""
+        readable = not self.examiner.unreadable_rules
+        return _result(self.records, project=project, rules=rules, readable=readable, among=self.telling)
 
     def _look_for_moved(self, root: int, *, began: int, again: bool) -> None:
         """Begin anew if a folder was moved to where the walk had been; the second time it is a gap."""
         from lastgood.scanner.moved import moved_folders  # lazily: hardly ever anything vanishes
 
         walk = self._walk
-        for path in moved_folders(root, walk.vanished, visited=walk.order, began=began):
+        for path in moved_folders(root, walk.vanished, visited=walk.visited, began=began):
             if not again:
                 raise FolderMoved
             walk.barred[path] = UNSTABLE
@@ -749,13 +771,20 @@ def _gone(known: CachedTree, writer: ObjectWriter) -> set[bytes]:
 
 
 def _result(
-    records: Mapping[bytes, Record], *, project: Project, rules: IgnoreState, readable: bool
+    records: Mapping[bytes, Record],
+    *,
+    project: Project,
+    rules: IgnoreState,
+    readable: bool,
+    among: Collection[bytes] | None = None,
 ) -> ScanResult:
+    """Return what a scan came to; ``among`` are the directories with gaps, private or nested ones."""
     gaps: list[Gap] = []
     private: list[bytes] = []
     nested: list[bytes] = []
     partial = False
-    for path, record in records.items():
+    for path in records if among is None else among:
+        record = records[path]
         for name, state, size in record[GAPS]:
             gaps.append(Gap(path=join(path, name), reason=REASONS[state], size=None if size < 0 else size))
             partial = partial or state == BUDGET

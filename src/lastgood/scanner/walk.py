@@ -114,7 +114,9 @@ class Walk:
 
     ``order`` lists every directory visited, parents first; ``barred`` tells why a directory could
     not be entered; ``vanished`` are those that were gone then, with the inode that they had, if it is known;
-    ``renewed`` counts the records taken over that prove more than before.
+    ``renewed`` counts the records taken over that prove more than before. Where a watch tells in which
+    directories something may have changed, the others are not visited: all records are taken over at once,
+    and ``gone`` are those of directories that are none any more.
     """
 
     def __init__(
@@ -140,6 +142,9 @@ class Walk:
         self._trusting = trust.verdicts and trust.objects and not forced.fresh.any
         self._parts: frozenset[bytes] = frozenset()  # what the other process reads
         self._differing: set[bytes] | None = None  # what it found; None while that is not known
+        # Where alone anything can have changed, and the way there; None where everything is looked at.
+        self._ways: Collection[bytes] | None = None
+        self.gone: list[bytes] = []
         self.kept: dict[bytes, Record] = {}
         self.nodes: dict[bytes, Node] = {}
         self.order: list[bytes] = []
@@ -152,6 +157,11 @@ class Walk:
         trust = self._trust
         top = self._records.get(b"")
         parallel = None
+        if self._trusting and self.watch is not None:
+            is_dependent = not (trust.index and trust.previous)
+            self._ways = self.watch.ways(self._records, is_dependent=is_dependent)
+            if self._ways is not None:
+                self.kept = dict(self._records)
         worthwhile = self.watch is None and top is not None and top[FILES] >= WORTHWHILE_FILES
         if trust.verdicts and trust.objects and worthwhile:
             from lastgood.scanner.parallel import begin
@@ -207,11 +217,18 @@ class Walk:
         if path in self._parts:
             frame.left.append(name)
             return
-        if self._late():
-            self.barred[path] = BUDGET
-            return
         above = BURIED if name in frame.buried else frame.token
         record = self._records.get(path)
+        if (
+            self._ways is not None
+            and path not in self._ways
+            and record is not None
+            and record[ABOVE] == above
+        ):
+            return
+        if self._late():
+            self._bar(path, BUDGET)
+            return
         if record is not None and self._is_unchanged(record, path) and self._still_holds(record, path, above):
             stack.append(self._take_over(record, path, -1))
             return
@@ -223,7 +240,7 @@ class Walk:
             state = state_of(error)
             if state is None:  # or one above it, where that had to be opened anew
                 self.vanished[path] = frame.inodes.get(name) if frame.descriptor >= 0 else None
-            self.barred[path] = state or VANISHED
+            self._bar(path, state or VANISHED)
             return
         stack.append(self._visit(descriptor, path, above))
         if len(stack) > _OPEN_DIRECTORIES:
@@ -231,6 +248,33 @@ class Walk:
             if deep.descriptor >= 0:
                 os.close(deep.descriptor)
                 deep.descriptor = -1
+
+    def _bar(self, path: bytes, state: int) -> None:
+        """Take note that a directory cannot be looked at, and why."""
+        self.barred[path] = state
+        self._let_go(path)
+
+    def _let_go(self, path: bytes) -> None:
+        """Forget what was taken over of a directory, and of all below it."""
+        if self._ways is None:
+            return
+        left = [path]
+        while left:
+            one = left.pop()
+            record = self.kept.pop(one, None)
+            if record is not None:
+                self.gone.append(one)
+                left += [join(one, name) for name in record[BELOW]]
+
+    @property
+    def visited(self) -> Collection[bytes]:
+        """All directories that are known of by now."""
+        return self.order if self._ways is None else self.kept.keys() | self.nodes.keys()
+
+    @property
+    def is_sparing(self) -> bool:
+        """Whether only those directories are in ``order`` of which something may have changed."""
+        return self._ways is not None
 
     def _is_unchanged(self, record: Record, path: bytes) -> bool:
         """Tell whether a directory need not be looked at: somebody else has, or would have heard of it."""
@@ -257,7 +301,7 @@ class Walk:
         try:
             listing = self._lister.list(descriptor, known=record)
         except OSError as error:
-            self.barred[path] = state_of(error) or VANISHED
+            self._bar(path, state_of(error) or VANISHED)
             if not path:  # of nothing there is no tree
                 reason = f"the workspace's folder cannot be listed: {error.strerror}"
                 raise Storage(reason, hint="look at its disk and its permissions") from error
@@ -273,6 +317,8 @@ class Walk:
         self.order.append(path)
         node = self._examine(path, listing, above=above, record=record)
         self.nodes[path] = node
+        for name in () if record is None else set(record[BELOW]).difference(node.below):
+            self._let_go(join(path, name))
         frame = Frame(descriptor, path=path, token=node.token, below=node.below[::-1])
         frame.buried = node.buried
         frame.inodes = _inodes(descriptor, node.below)

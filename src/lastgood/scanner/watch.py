@@ -19,8 +19,19 @@ import os
 import select
 from errno import ENOSPC
 
-from lastgood.paths import join
-from lastgood.scanner import DOUBTFUL, FLAGS, FORMAT_FILE, FORMAT_MASK, SIGNATURE
+from lastgood.paths import join, ways
+from lastgood.scanner import (
+    DEPENDENT,
+    DOUBTFUL,
+    FLAGS,
+    FORMAT_FILE,
+    FORMAT_MASK,
+    GAPS,
+    NESTED,
+    PRIVATE,
+    SIGNATURE,
+    cache,
+)
 from lastgood.scanner.inotify import (
     ATTRIBUTES,
     CLOSED_WRITTEN,
@@ -52,6 +63,41 @@ _LIMIT = b"/proc/sys/fs/inotify/max_user_watches"
 _SHARE = 4  # one user's programs share them: a quarter at most is ours
 _MOUNTS = b"/proc/self/mountinfo"
 _PATIENCE = 1000  # milliseconds
+# Writing the scan cache is put off until the rows of so many directories are to be written.
+_MOST_OWED = 1_000
+
+
+class Marks:
+    """The directories of a scan that are not like most: ``doubtful`` and ``dependent`` as their flags say.
+
+    Those ``telling`` have gaps, private files, or a repository in them.
+    """
+
+    __slots__ = ("dependent", "doubtful", "telling")
+
+    def __init__(self, records: Mapping[bytes, Record]) -> None:
+        self.doubtful: set[bytes] = set()
+        self.dependent: set[bytes] = set()
+        self.telling: set[bytes] = set()
+        for path, record in records.items():
+            if record[FLAGS] or record[GAPS] or record[PRIVATE]:
+                self.note(path, record)
+
+    def note(self, path: bytes, record: Record) -> None:
+        """Take note of what a directory is by now."""
+        self.drop(path)
+        flags = record[FLAGS]
+        if flags & DOUBTFUL:
+            self.doubtful.add(path)
+        if flags & DEPENDENT:
+            self.dependent.add(path)
+        if flags & NESTED or record[GAPS] or record[PRIVATE]:
+            self.telling.add(path)
+
+    def drop(self, path: bytes) -> None:
+        """Take note that a directory is none any more."""
+        for which in (self.doubtful, self.dependent, self.telling):
+            which.discard(path)
 
 
 class DirectoryWatch:
@@ -95,8 +141,15 @@ class DirectoryWatch:
         self._heard = False
         # The last scan, while nothing was heard since it began, and all of it is vouched for.
         self._last: tuple[ScanResult, CachedTree] | None = None
-        # What the last scan left for the next, as it would be read from the disk.
+        # The records of the scan that ended last, those of them that are not vouched for (None: any may be),
+        # and those that are not like most.
+        self._records: Mapping[bytes, Record] | None = None
+        self._dirty: set[bytes] | None = None
+        self._marks = Marks({})
+        # What the last scan left for the next, as it would be read from the disk once that is written.
         self.known: CachedTree | None = None
+        # The folder that it is to be written to, unless it is there.
+        self._owed: bytes | None = None
 
     @property
     def descriptor(self) -> int:
@@ -140,14 +193,16 @@ class DirectoryWatch:
         self.begin(root, device_of=device_of)
         return self._last
 
-    def remember(self, result: ScanResult, snapshot: CachedTree) -> None:
-        """Keep what a scan left, and what it found unless something of it has to be looked at again."""
+    def remember(self, result: ScanResult, snapshot: CachedTree, *, scanned: Mapping[bytes, Record]) -> None:
+        """Keep what a scan left, and what it found unless something of it has to be looked at again.
+
+        The records are those ``scanned``, but for where their details lie by now.
+        """
         self.known = snapshot
-        records = snapshot.records
-        if len(self._vouched) == len(records) and all(
-            not record[FLAGS] & DOUBTFUL and self._vouched.get(path) == record[SIGNATURE]
-            for path, record in records.items()
-        ):
+        if self._records is not scanned:
+            return
+        self._records = snapshot.records
+        if self._dirty is not None and not self._dirty and not self._marks.doubtful:
             self._last = result, snapshot
 
     def _hear_up_to_now(self) -> None:
@@ -191,7 +246,7 @@ class DirectoryWatch:
                 continue
             self._heard = True
             self._last = None
-            self._vouched.pop(path, None)
+            self._distrust(path)
             if event.mask & OF_DIRECTORY and event.mask & _ENTRIES:
                 gone.add(join(path, event.name))
         if gone:
@@ -205,13 +260,20 @@ class DirectoryWatch:
 
     def doubt(self) -> None:
         """Vouch for nothing: the next scan looks at everything."""
-        self._last = None
+        self._last = self._dirty = None
         self._vouched.clear()
+
+    def _distrust(self, path: bytes) -> None:
+        """Vouch for a directory no longer."""
+        self._vouched.pop(path, None)
+        if self._dirty is not None:
+            self._dirty.add(path)
 
     def forget(self) -> None:
         """Know nothing of what was watched: work with it broke off, at whatever place."""
         self._heard = True
         self._forget_everything()
+        self._records = None
         for known in (self._paths, self._vouched, self._watches):
             known.clear()
         self._listed.clear()
@@ -221,7 +283,7 @@ class DirectoryWatch:
     def cover(self, descriptor: int, path: bytes) -> bool:
         """Watch an open directory before it is listed; tell whether it may be vouched for after that."""
         self._last = None
-        self._vouched.pop(path, None)
+        self._distrust(path)
         if path not in self._watches and len(self._watches) >= self._most():
             self.unwatched += 1
             return False
@@ -240,7 +302,7 @@ class DirectoryWatch:
             return self._device is not None and os.fstat(descriptor).st_dev == self._device
         # It had another path a moment ago, or has two.
         self._watches.pop(others, None)
-        self._vouched.pop(others, None)
+        self._distrust(others)
         self._listed.discard(others)
         return False
 
@@ -263,6 +325,24 @@ class DirectoryWatch:
         self._is_believed |= vouched
         return vouched
 
+    def ways(self, records: Mapping[bytes, Record], *, is_dependent: bool) -> set[bytes] | None:
+        """Return which directories of the last scan have to be looked at, and all that lead to them.
+
+        None where that is not known. What depends on the index or the previous checkpoint is among them if
+        it ``is_dependent``.
+        """
+        if self._dirty is None or self._records is not records:
+            return None
+        self._is_believed = True
+        marks = self._marks
+        found = self._dirty.union(marks.doubtful, marks.dependent if is_dependent else ())
+        return found | ways(found)
+
+    @property
+    def telling(self) -> set[bytes] | None:
+        """The directories with gaps, private files or repositories in them; None where that is not known."""
+        return None if self._dirty is None else self._marks.telling
+
     def refutes(self) -> bool:
         """Tell whether what this scan took over is in doubt by what it met, so that it has to look again."""
         if not self._is_doubtful:
@@ -272,18 +352,81 @@ class DirectoryWatch:
         self.doubt()
         return self._is_believed
 
-    def end(self, records: Mapping[bytes, Record]) -> None:
-        """End a scan that came to some records: what was listed is vouched for until more is heard."""
+    def end(
+        self,
+        records: Mapping[bytes, Record],
+        *,
+        visited: Iterable[bytes] | None = None,
+        gone: Iterable[bytes] = (),
+    ) -> None:
+        """End a scan that came to some records: what was listed is vouched for until more is heard.
+
+        Where the last scan's records stand but for those of directories ``visited``, and of those that are
+        ``gone``, only these are looked through.
+        """
         for path in self._listed:
             record = records.get(path)
             if record is not None:
                 self._vouched[path] = record[SIGNATURE]
         self._listed.clear()
-        for path in self._watches.keys() - records.keys():
-            self._drop(path)
+        dirty = self._dirty
+        if visited is None or dirty is None:
+            for path in self._watches.keys() - records.keys():
+                self._drop(path)
+            vouched = self._vouched.get
+            self._dirty = {path for path, record in records.items() if vouched(path) != record[SIGNATURE]}
+            self._marks = Marks(records)
+        else:
+            for path in gone:
+                if path in self._watches:
+                    self._drop(path)
+                self._marks.drop(path)
+            for path in visited:
+                record = records[path]
+                self._marks.note(path, record)
+                if self._vouched.get(path) == record[SIGNATURE]:
+                    dirty.discard(path)
+                else:
+                    dirty.add(path)
+            dirty.intersection_update(records)
+        self._records = records
+
+    @property
+    def is_owing(self) -> bool:
+        """Whether the scan cache on the disk is that of an earlier scan."""
+        return self._owed is not None
+
+    def owe(self, folder: bytes, snapshot: CachedTree) -> bool:
+        """Put off writing a scan cache that is to be remembered now; False where it has to be written.
+
+        What lies there meanwhile is that of an earlier scan, which proves as little as it did.
+        """
+        known = self.known
+        is_next = known is not None and known.details.name == snapshot.details.name != b""
+        if not is_next or len(snapshot.details.pending) > _MOST_OWED:
+            self._owed = None
+            return False
+        self._owed = folder
+        return True
+
+    def settle_up(self) -> None:
+        """Write the scan cache that was put off, unless somebody else wrote another meanwhile."""
+        folder, self._owed = self._owed, None
+        known = self.known
+        if folder is None or known is None or known.source != cache.source_of(folder):
+            return
+        kept = cache.keep(folder, known)
+        if kept is None:
+            return
+        self.known = kept
+        if self._records is known.records:
+            self._records = kept.records
+        if self._last is not None and self._last[1] is known:
+            self._last = self._last[0], kept
 
     def close(self) -> None:
         """Hear nothing any more; harmless when repeated."""
+        self.settle_up()
         self._inotify.close()
         for descriptor in (self._mounts, self._mark):
             if descriptor >= 0:
@@ -292,6 +435,7 @@ class DirectoryWatch:
 
     def __del__(self) -> None:
         if self._is_whole:
+            self._owed = None
             self.close()
 
     def _has_links(self, names: Iterable[bytes], descriptor: int) -> bool:
@@ -316,13 +460,13 @@ class DirectoryWatch:
             self._drop(path)
 
     def _forget_everything(self) -> None:
-        self._last = None
+        self._last = self._dirty = None
         for path in list(self._watches):
             self._drop(path)
 
     def _drop(self, path: bytes) -> None:
         watch = self._watches.pop(path)
-        self._vouched.pop(path, None)
+        self._distrust(path)
         self._listed.discard(path)
         if self._paths.get(watch) == path:
             del self._paths[watch]

@@ -34,6 +34,8 @@ _LOOK = 5.0
 _STATUS = 1.0
 # How often what happens meanwhile is taken note of: a parallel build changes thousands of files a second.
 _GLANCE = 0.25
+# After so long without work, or with it, what was found is written down for others who look.
+_REST_TO_WRITE, _MOST_UNWRITTEN = 2.0, 60.0
 # How often a process in the background looks whether its store and its socket are still there.
 _CHECK = 60.0
 # After so long without work the store is tidied.
@@ -117,6 +119,8 @@ class Watched:
         # When the last change was heard of, and the first that is not saved.
         self._heard = self._since = self._looked = self.used
         self._made = 0.0
+        # When all that was found so far had been written down.
+        self._written = self.used
         self._pending = True  # what changed before
         self._wanted = True
         self._told: tuple[int, bool | None] | None = None
@@ -165,6 +169,8 @@ class Watched:
     def left(self, now: float) -> float:
         """Return after how many seconds there is something to do here."""
         left = max(0.0, self._due() - now)
+        if self._watch.is_owing:
+            left = min(left, max(0.0, self._to_be_written() - now))
         if not self._pending:
             return left
         return min(left, _GLANCE if self.is_by_hand else 1.0)
@@ -176,6 +182,10 @@ class Watched:
             self._heard = now
             self._since = self._since if self._pending else now
             self._pending = True
+        if not self._watch.is_owing:
+            self._written = now
+        elif now >= self._to_be_written():
+            self._watch.settle_up()
         if now < self._due():
             return False
         if now >= self._looked + self._interval:
@@ -223,6 +233,10 @@ class Watched:
         forget_watch(self._context)
         self._lock.__exit__(None, None, None)
         self.workspace.close()
+
+    def _to_be_written(self) -> float:
+        """Return when what was found is to be written down for others, if it is not yet."""
+        return min(self.active_at + _REST_TO_WRITE, self._written + _MOST_UNWRITTEN)
 
     def _due(self) -> float:
         """Return when the next checkpoint is to be made, or at least to be tried."""
