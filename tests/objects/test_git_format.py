@@ -239,7 +239,7 @@ def test_a_program_with_threads_is_not_forked_to_compress(store: Store) -> None:
         writer = store.engine.writer()
         contents = [random.Random(number).randbytes(100_000) for number in range(60)]
         oids = [writer.blob(content) for content in contents]
-        assert children(os.getpid()) == before
+        assert set(children(os.getpid())) <= set(before)
         writer.publish()
     finally:
         waiting.set()

@@ -144,7 +144,7 @@ def test_a_twin_looks_after_half_of_a_large_workspace(desk: Desk, monkeypatch: p
     before = children(os.getpid())
     assert desk.save().result == first.result
     assert 0 < looks.count < 14
-    assert children(os.getpid()) == before
+    assert set(children(os.getpid())) <= set(before)
 
 
 def test_no_twin_where_forking_costs_more_than_it_saves(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

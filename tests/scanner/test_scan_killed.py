@@ -97,7 +97,7 @@ def test_killed_scans_leave_no_descriptor_and_no_child(far: Far, killer: Killer)
         far.desk.scan()
     far.desk.engine.close()
     assert descriptors() == before
-    assert children(os.getpid()) == below
+    assert set(children(os.getpid())) <= set(below)
 
 
 def handed(far: Far) -> tuple[ObjectWriter, bytes]:
@@ -204,4 +204,4 @@ def test_of_a_process_that_copies_for_a_scan_and_is_killed_nothing_is_left(
     assert desk.held(desk.save())[b"f7"][2] == b"content 7"
     assert len(begun) == 1
     assert os.listdir(temporary) == []
-    assert children(os.getpid()) == below
+    assert set(children(os.getpid())) <= set(below)
