@@ -647,11 +647,6 @@ def _why_not_said(checkpoint: Checkpoint, turn: Effect | None) -> Doubt:
     return "outside-turn" if checkpoint.kind in {"tool", *_MADE_BEFORE} else "not-said"
 
 
-def turns_under_way(context: Context) -> list[Effect]:
-    """Return the turns of sessions that live, in the order of their start."""
-    return [one for one, lives in unended(context) if lives and one.task is None]
-
-
 def unended(context: Context) -> list[tuple[Effect, bool]]:
     """Return the turns and tasks that nobody saw end, by their start, and if their session lives."""
     running = context.work.effects(context.key, state="running")

@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 
 
+def signal_name(number: int) -> str:
+    """Return the name of a signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def verdict(ran: CommandResult, *, doubt: str | None, timeout: str) -> tuple[bool | None, str | None]:
     """Return whether a checkpoint is good, None if the check does not count, and the reason in words.
 
@@ -45,7 +53,7 @@ def verdict(ran: CommandResult, *, doubt: str | None, timeout: str) -> tuple[boo
     if ran.ending == "stopped":
         return False, f"it was stopped after {timeout}"
     if ran.ending == "killed":
-        return False, f"it was killed by {_signal(ran.code)}"
+        return False, f"it was killed by {signal_name(ran.code)}"
     return ran.code == 0, None
 
 
@@ -53,18 +61,11 @@ def _unrun(ran: CommandResult) -> str | None:
     if ran.ending == "unstarted":
         return f"the command could not be run: {ran.fault}"
     if ran.ending == "interrupted":
-        return f"it was interrupted by {_signal(ran.code)}"
+        return f"it was interrupted by {signal_name(ran.code)}"
     if ran.ending != "exited" or ran.code not in {_NOT_EXECUTABLE, _NOT_FOUND}:
         return None
     what = "was not found" if ran.code == _NOT_FOUND else "cannot be executed"
     return f"the command {what} (exit code {ran.code})"
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 # --- check: a command's verdict on a checkpoint; @good is the newest that passed ---

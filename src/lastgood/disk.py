@@ -56,10 +56,10 @@ def free(place: Place) -> tuple[int, int]:
     return state.f_bavail * state.f_frsize, state.f_favail if state.f_files else _NO_LIMIT
 
 
-def shortage(folder: Place, *, size: int = LEAST_BYTES, files: int = LEAST_FILES) -> OSError | None:
+def shortage(folder: Place, *, size: int = LEAST_BYTES) -> OSError | None:
     """Try whether a file of so many bytes can be made; return the error if the disk is too full for it."""
     bytes_free, files_free = free(folder)
-    if bytes_free < size or files_free < files:
+    if bytes_free < size or files_free < LEAST_FILES:
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if not hasattr(os, "O_TMPFILE"):
         return None

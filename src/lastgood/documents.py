@@ -144,7 +144,12 @@ def said_of(cls: type[Value]) -> tuple[tuple[str, ...], ...]:
 
 def annotation_of(cls: type[Value], name: str) -> str:
     """Return what a field or a property of a value is: by that its JSON is made."""
-    return _annotation(cls, name)
+    if name in cls.__annotations__:
+        return cast("str", cls.__annotations__[name])
+    member = getattr(cls, name)
+    return cast(
+        "str", member.annotation if isinstance(member, Alias) else member.fget.__annotations__["return"]
+    )
 
 
 def is_its_fields(cls: type[Value]) -> bool:
@@ -166,19 +171,15 @@ class _Table:
     def __init__(self, cls: type[Value]) -> None:
         self._parts: list[str] = []
         fields: dict[str, tuple[str, Show | None, object]] = {}
-        for word in _TABLE.get(cls.__name__, "...").split():
-            name, _, path = word.strip("*?!").partition(":")
-            if word == "...":
-                fields |= {name: (name, _shown(kind), _ALWAYS) for name, kind in cls.__annotations__.items()}
-            elif word[0] == "*":
+        for name, *rest in said_of(cls):
+            if not rest:
                 self._parts.append(name)
-            else:
-                first, _, inner = (path or name).partition(".")
-                show = (
-                    _unless_empty if word[-1] == "!" else _any if inner else _shown(_annotation(cls, first))
-                )
-                default = defaults(cls)[first] if word[-1] == "?" else _ALWAYS
-                fields[name] = (first, _within(inner, show) if inner else show, default)
+                continue
+            path, when = rest
+            first, _, inner = path.partition(".")
+            show = _unless_empty if when == "!" else _any if inner else _shown(annotation_of(cls, first))
+            default = defaults(cls)[first] if when == "?" else _ALWAYS
+            fields[name] = (first, _within(inner, show) if inner else show, default)
         self._names = list(fields)
         self._get = attrgetter(*(path for path, _, _ in fields.values()), fields[self._names[0]][0])
         self._omitted = [(name, one[2]) for name, one in fields.items() if one[2] is not _ALWAYS]
@@ -196,16 +197,6 @@ class _Table:
             if found is not None:
                 said[name] = show(found)
         return said
-
-
-def _annotation(cls: type[Value], name: str) -> str:
-    """Return what a field or a property is."""
-    if name in cls.__annotations__:
-        return cast("str", cls.__annotations__[name])
-    member = getattr(cls, name)
-    return cast(
-        "str", member.annotation if isinstance(member, Alias) else member.fget.__annotations__["return"]
-    )
 
 
 def _within(name: str, show: Show | None) -> Show:

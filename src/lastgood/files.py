@@ -74,7 +74,7 @@ def replace_durably(path: bytes, content: bytes, *, temporary: bytes) -> None:
     sync_directory(os.path.dirname(path))
 
 
-def write_whole(descriptor: int, content: bytes) -> None:
+def write_whole(descriptor: int, content: bytes | memoryview) -> None:
     """Write all bytes, however many calls it takes."""
     rest = memoryview(content)
     while rest:
@@ -83,16 +83,16 @@ def write_whole(descriptor: int, content: bytes) -> None:
 
 def sync_file(path: str | bytes) -> None:
     """Carry a file's content through to the disk. Never for a database that is open."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    _sync(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def sync_directory(path: str | bytes) -> None:
     """Carry a directory's names through to the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _sync(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _sync(path: str | bytes, flags: int) -> None:
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:

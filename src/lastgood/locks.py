@@ -286,10 +286,9 @@ class FolderTurn:
     Raises OSError where the folder cannot be locked, and `Busy` for one held too long.
     """
 
-    def __init__(self, folder: bytes | str, *, what: str, wait: float = _LONGEST_TURN) -> None:
+    def __init__(self, folder: bytes | str, *, what: str) -> None:
         self._folder = folder
         self._what = what
-        self._wait = wait
         self._held = -1
 
     def __enter__(self) -> Self:
@@ -313,7 +312,7 @@ class FolderTurn:
             now = time.monotonic()
             if now - looked >= STOPPED_PATIENCE:
                 looked = now
-                self._give_up(tired=now - started >= self._wait)
+                self._give_up(tired=now - started >= _LONGEST_TURN)
             pause(_TURN_SLEEP)
 
     def _give_up(self, *, tired: bool) -> None:

@@ -11,7 +11,7 @@ from lastgood.catalogue import Query
 from lastgood.content_search import ContentSearch
 from lastgood.errors import Damaged, NotFound
 from lastgood.model.report import LogReport, PathChange
-from lastgood.model.tree import DIRECTORY, Entry, TreeId, compare
+from lastgood.model.tree import DIRECTORY, Entry, TreeId, compare, whole
 from lastgood.paths import Covering, join, printable, to_text
 from lastgood.suggestions import nearest_path
 
@@ -236,7 +236,7 @@ class _History:
     def _look(self, checkpoint: Checkpoint) -> Held:
         try:
             tree = self._view.tree(checkpoint)
-            entry = tree.entry(self._path) if self._path else _top(tree.root)
+            entry = tree.entry(self._path) if self._path else whole(tree.root)
         except Damaged:
             self.damaged = True
             return "unknown"
@@ -297,11 +297,6 @@ class _History:
             return self._view.tree(checkpoint).objects.blob_size(now.oid)
         except Damaged:
             return None
-
-
-def _top(root: TreeId) -> Entry:
-    """Return the workspace itself as an entry."""
-    return Entry(name=b"", kind=DIRECTORY, mode=0, oid=root.tree, modes=root.modes)
 
 
 def _status(then: Entry | None, now: Entry | None) -> DiffStatus:

@@ -108,6 +108,11 @@ def within(path: bytes, scope: bytes) -> bool:
     return not scope or path == scope or path.startswith(scope + b"/")
 
 
+def lies_in(path: str, folder: str) -> bool:
+    """Tell whether a path as text, with its slash at the beginning, is a folder or lies in it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def printable(text: str) -> str:
     """Return text fit for a terminal: control characters, lone surrogates and direction marks escaped."""
     if text.isprintable() and _DIRECTION.isdisjoint(text):

@@ -68,7 +68,7 @@ def check_owner(path: bytes) -> None:
         _check_parent(path, _nearest(os.path.dirname(os.path.abspath(path))))
         return
     except OSError as error:
-        raise _unreachable(path, error) from error
+        raise _failed(path, error, doing="making a folder of the store") from error
     if not stat.S_ISDIR(found.st_mode):
         raise _unsafe(path, "is not a directory")
     me = os.geteuid()
@@ -92,7 +92,7 @@ def _check_parent(path: bytes, folder: bytes) -> None:
     try:
         mode = os.stat(folder).st_mode
     except OSError as error:
-        raise _unreachable(path, error) from error
+        raise _failed(path, error, doing="making a folder of the store") from error
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
         raise _unsafe(path, "lies in a folder that everybody may write to")
 
@@ -105,7 +105,7 @@ def make_private(path: bytes) -> None:
         if stat.S_IMODE(found.st_mode) & 0o077 and found.st_uid == os.geteuid():
             os.chmod(path, PRIVATE_DIRECTORY)
     except OSError as error:
-        raise _unreachable(path, error) from error
+        raise _failed(path, error, doing="making a folder of the store") from error
 
 
 def close_to_others(path: bytes) -> bool:
@@ -154,19 +154,8 @@ def foreign_ways(store: bytes) -> list[tuple[bytes, str]]:
 
 def _unsafe(path: bytes, why: str) -> Unsafe:
     return Unsafe(
-        f"the store {printable(to_text(path))} {why}",
+        f"the store {_shown(path)} {why}",
         hint="name another store with --store or LASTGOOD_STORE",
-    )
-
-
-def _unreachable(path: bytes, error: OSError) -> Storage:
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        from lastgood.disk import no_room
-
-        return no_room(error, doing="making a folder of the store", place=path)
-    return Storage(
-        f"the store {printable(to_text(path))} cannot be used: {error.strerror}",
-        hint="check its permissions and its disk, or name another store with --store",
     )
 
 
@@ -316,10 +305,7 @@ def _judge(path: bytes, content: bytes) -> None:
 
 def mend_format(path: bytes) -> None:
     """Write the mark of format anew (for `verify --repair`; the store has been looked at)."""
-    try:
-        replace_durably(path + b"/format", _CURRENT, temporary=path + b"/format.new")
-    except OSError as error:
-        raise _failed(path, error) from error
+    _mend(path, b"format", _CURRENT)
 
 
 def stored_machine(path: bytes) -> str | None:
@@ -334,8 +320,12 @@ def stored_machine(path: bytes) -> str | None:
 
 def mend_machine(path: bytes, machine: str) -> None:
     """Write the store's own id anew."""
+    _mend(path, b"machine", machine.encode("ascii") + b"\n")
+
+
+def _mend(path: bytes, name: bytes, content: bytes) -> None:
     try:
-        replace_durably(path + b"/machine", machine.encode("ascii") + b"\n", temporary=path + b"/machine.new")
+        _put(path, name, content)
     except OSError as error:
         raise _failed(path, error) from error
 
@@ -370,20 +360,25 @@ def _create(path: bytes, *, random: bytes) -> None:
     for name in _FOLDERS:
         make_private(path + b"/" + name)
     for name, content in ((b"README", _README), (b"machine", random.hex().encode("ascii") + b"\n")):
-        replace_durably(path + b"/" + name, content, temporary=path + b"/" + name + b".new")
-    replace_durably(path + b"/format", _CURRENT, temporary=path + b"/format.new")
+        _put(path, name, content)
+    _put(path, b"format", _CURRENT)
     sync_directory(os.path.dirname(os.path.realpath(path)))
+
+
+def _put(path: bytes, name: bytes, content: bytes) -> None:
+    file = path + b"/" + name
+    replace_durably(file, content, temporary=file + b".new")
 
 
 def _shown(path: bytes) -> str:
     return printable(to_text(path))
 
 
-def _failed(path: bytes, error: OSError) -> Storage:
+def _failed(path: bytes, error: OSError, *, doing: str = "writing to the store") -> Storage:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         from lastgood.disk import no_room
 
-        return no_room(error, doing="writing to the store", place=path)
+        return no_room(error, doing=doing, place=path)
     return Storage(
         f"the store {_shown(path)} cannot be used: {error.strerror}",
         hint="check its permissions and its disk, or name another store with --store",

@@ -18,11 +18,11 @@ from lastgood.conversation.hosts import (
     is_opencode_database,
     is_rollout,
     is_server,
-    is_within,
     named_session,
     one_of_grown,
 )
 from lastgood.conversation.reader import form_of, message_in, parsed, resume_command
+from lastgood.paths import lies_in
 
 ONE, OTHER = "550e8400-e29b-41d4-a716-446655440000", "01a1feb9-521d-79e1-a95c-74cf5d4e1555"
 ROOT = "ses_df77eedfdffeObJ0hERteKYFoT"
@@ -206,9 +206,9 @@ def test_of_two_at_once_the_one_that_is_kept_stays_and_the_other_is_named() -> N
 
 def test_a_folder_lies_in_the_workspace_or_is_it() -> None:
     """P8c."""
-    assert is_within("/w", "/w")
-    assert is_within("/w/sub", "/w")
-    assert not is_within("/wide", "/w")
+    assert lies_in("/w", "/w")
+    assert lies_in("/w/sub", "/w")
+    assert not lies_in("/wide", "/w")
 
 
 def test_every_host_has_its_own_words_to_go_on() -> None:

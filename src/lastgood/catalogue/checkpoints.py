@@ -214,9 +214,9 @@ class CatalogueReader:
         return cls(Database(path, schema=schema, durability=durability, wait=wait), objects=objects)
 
     @classmethod
-    def of_nothing(cls, path: str, *, schema: Schema = CURRENT) -> Self:
+    def of_nothing(cls, path: str) -> Self:
         """Return the catalogue of a store that is not there: empty, in memory, gone with its closing."""
-        return cls(MemoryDatabase(path, schema=schema, durability="fast", wait=0))
+        return cls(MemoryDatabase(path, schema=CURRENT, durability="fast", wait=0))
 
     @property
     def work(self) -> WorkReader:

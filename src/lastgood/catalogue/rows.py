@@ -85,20 +85,23 @@ def unpack_manifest(value: object) -> bytes | str:
     """
     if not isinstance(value, bytes):
         return value if isinstance(value, str) else str(value)
+    return _inflated(value, zlib.decompressobj(_RAW, _KNOWN), most=_LARGEST_MANIFEST, what="a manifest")
+
+
+def _inflated(value: bytes, inflate: zlib._Decompress, *, most: int, what: str) -> bytes:
     if value[:1] != _FORM:
-        raise _damaged_manifest("it has no form that is known")
-    inflate = zlib.decompressobj(_RAW, _KNOWN)
+        raise _damaged(what, "it has no form that is known")
     try:
-        text = inflate.decompress(value[1:], _LARGEST_MANIFEST)
+        text = inflate.decompress(value[1:], most)
     except zlib.error as error:
-        raise _damaged_manifest(str(error)) from error
+        raise _damaged(what, str(error)) from error
     if not inflate.eof:
-        raise _damaged_manifest("it ends too early")
+        raise _damaged(what, "it ends too early")
     return text
 
 
-def _damaged_manifest(reason: str) -> Damaged:
-    return Damaged(f"a manifest in the catalogue cannot be read: {reason}", hint=REPAIR_HINT)
+def _damaged(what: str, reason: str) -> Damaged:
+    return Damaged(f"{what} in the catalogue cannot be read: {reason}", hint=REPAIR_HINT)
 
 
 # --- Rows to values and back ---
@@ -534,17 +537,8 @@ def unpack_record(value: object) -> str:
     """
     if not isinstance(value, bytes):
         return str(value)
-    if value[:1] != _FORM:
-        raise _damaged_record("it has no form that is known")
-    inflate = zlib.decompressobj()
+    text = _inflated(value, zlib.decompressobj(), most=_LARGEST_RECORD, what="a record")
     try:
-        text = inflate.decompress(value[1:], _LARGEST_RECORD).decode("ascii")
-    except (zlib.error, UnicodeDecodeError) as error:
-        raise _damaged_record(str(error)) from error
-    if not inflate.eof:
-        raise _damaged_record("it ends too early")
-    return text
-
-
-def _damaged_record(reason: str) -> Damaged:
-    return Damaged(f"a record in the catalogue cannot be read: {reason}", hint=REPAIR_HINT)
+        return text.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise _damaged("a record", str(error)) from error

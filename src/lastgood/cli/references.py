@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from lastgood.cli.grammar import quoted
-from lastgood.cli.typed_paths import alike, as_typed, from_top, inside, only_meant, path_of, same_name
+from lastgood.cli.typed_paths import alike, as_typed, from_top, only_meant, path_of, same_name
 from lastgood.errors import Damaged, Invalid, LastgoodError, NotFound, Usage
 from lastgood.ids import short
-from lastgood.paths import printable, to_text
+from lastgood.paths import lies_in, printable, to_text
 from lastgood.value import cast
 
 TYPE_CHECKING = False
@@ -411,7 +411,7 @@ def _is_ignored(ref: str, call: Call, workspace: OpenWorkspace) -> bool:
         left_out = [to_text(one).rstrip("/") for one in workspace.get("@").manifest.ignored_paths]
     except LastgoodError:
         return False
-    return any(inside(path, one) for one in left_out)
+    return any(lies_in(path, one) for one in left_out)
 
 
 def holder_of(ref: str, call: Call, workspace: OpenWorkspace) -> str | None:

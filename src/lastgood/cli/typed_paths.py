@@ -6,7 +6,7 @@ import os
 
 from lastgood.cli.grammar import quoted
 from lastgood.errors import Invalid, LastgoodError, NotFound
-from lastgood.paths import printable, to_text
+from lastgood.paths import lies_in, printable, to_text
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ def start(call: Call, workspace: OpenWorkspace) -> str:
 
 def _start(call: Call, root: str) -> str:
     here = current()
-    in_it = call.text("directory") is None and inside(here, root)
+    in_it = call.text("directory") is None and lies_in(here, root)
     return here if in_it else root
 
 
@@ -59,20 +59,15 @@ def current() -> str:
 
 def _relative(path: str, *, start: str, root: str) -> str:
     full = os.path.normpath(os.path.join(start, path))
-    if not inside(full, root):
+    if not lies_in(full, root):
         # Another spelling of the workspace (through a link) means the same place.
         full = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
-    if not inside(full, root):
+    if not lies_in(full, root):
         raise Invalid(
             f"'{printable(path)}' is outside the workspace {printable(root)}",
             hint="give a path inside it, or -C DIR for another workspace",
         )
     return "." if full == root else full[len(root.rstrip("/")) + 1 :]
-
-
-def inside(path: str, root: str) -> bool:
-    """Tell whether a path is a folder or lies in it."""
-    return path == root or path.startswith(root.rstrip("/") + "/")
 
 
 # --- Paths of a like name: what is meant by a name without its folder, by a part of one, by a pattern ---
@@ -122,7 +117,7 @@ def _changed(paths: Sequence[str], workspace: OpenWorkspace) -> frozenset[str]:
     except LastgoodError:
         return frozenset()
     below = [to_text(path) for one in files for path in (one.path, one.old_path) if path is not None]
-    return frozenset(one for one in paths if any(inside(path, one) for path in below))
+    return frozenset(one for one in paths if any(lies_in(path, one) for path in below))
 
 
 def _now(path: str, changed: frozenset[str], workspace: OpenWorkspace) -> Now:
@@ -179,7 +174,7 @@ def typed_below(path: str, call: Call, *, root: str) -> str:
 def for_other_programs(path: str, root: str) -> str:
     """Return a path of the workspace as any program takes it in the current folder, whatever -C says."""
     here, place = current(), f"{root}/{path}"
-    typed = os.path.relpath(place, here) if inside(here, root) else place
+    typed = os.path.relpath(place, here) if lies_in(here, root) else place
     return f"./{typed}" if typed.startswith("-") else typed
 
 

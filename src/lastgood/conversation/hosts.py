@@ -239,8 +239,3 @@ def chosen(
     others = [f"{one.host} {one.session}" for one in first.values() if one.session != kept.session]
     doubt = f"not kept, as only one conversation can be: {', '.join(others)}" if others else None
     return Chosen(conversation=kept, doubt=doubt)
-
-
-def is_within(folder: str, root: str) -> bool:
-    """Tell whether a folder is the workspace, or lies in it."""
-    return folder == root or folder.startswith(root.rstrip("/") + "/")

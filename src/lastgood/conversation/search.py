@@ -15,7 +15,7 @@ from lastgood.ancestry import is_below
 from lastgood.conversation import hosts
 from lastgood.conversation.hosts import Chosen, FoundConversation, HostProcess
 from lastgood.ids import SESSION_VARIABLE
-from lastgood.paths import to_text
+from lastgood.paths import lies_in, to_text
 from lastgood.processes import children, family
 from lastgood.procfs import PARENT, content_of, is_open_to_write, pids, stat_of
 
@@ -157,7 +157,7 @@ class ConversationSearch:
         if record is None and hosts.is_claude(process.words):  # an older one keeps no such record
             named = hosts.named_session(process.words)
             said = None if named is None else (named, process.folder)
-        if said is None or not hosts.is_within(said[1], self._root):
+        if said is None or not lies_in(said[1], self._root):
             return None
         session, folder = said
         path = _claude_transcript(f"{home}/projects", folder=folder, session=session, root=self._root)
@@ -171,13 +171,13 @@ class ConversationSearch:
                 continue
             head = _json(path, _HEAD_BYTES)
             said = None if head is None else hosts.codex_session(head)
-            if said is not None and hosts.is_within(said[1], self._root):
+            if said is not None and lies_in(said[1], self._root):
                 return FoundConversation(host="codex", session=said[0], transcript=path, pid=process.pid)
         return None
 
     def _silent(self, process: HostProcess, host: hosts.Host) -> tuple[FoundConversation | None, str | None]:
         """Return the conversation of a host that says nothing, or why nobody can tell which it is."""
-        if not hosts.is_within(process.folder, self._root):
+        if not lies_in(process.folder, self._root):
             return None, None
         since = self._since(process)
         grown = (
@@ -302,7 +302,7 @@ def _is_of(path: str, root: str) -> bool:
             continue
         folder = record.get("cwd") if isinstance(record, dict) else None
         if isinstance(folder, str):
-            return hosts.is_within(folder, root)
+            return lies_in(folder, root)
     return False
 
 
@@ -350,7 +350,7 @@ def _works_beside(root: str, own: Collection[int]) -> Iterator[tuple[hosts.Host,
     """Yield where in the workspace one works that is not below our command, of a host that tells nothing."""
     for pid in pids():
         folder = _folder(pid)
-        if not hosts.is_within(folder, root) or _is_below(pid, own):
+        if not lies_in(folder, root) or _is_below(pid, own):
             continue
         host = hosts.silent_host(_words(pid))
         if host is not None:

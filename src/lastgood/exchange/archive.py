@@ -11,12 +11,15 @@ import stat
 
 from lastgood.disk import FULL, no_room
 from lastgood.errors import Damaged, Invalid, NotFound, Storage
+from lastgood.exchange.form import encode_header
 from lastgood.files import sync_directory
 from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from lastgood.model.exchange import Header
 
 HEADER, FACTS, PACK, SUMS = b"lastgood.json", b"facts.jsonl", b"objects.pack", b"SHA256SUMS"
 MEMBERS = (HEADER, FACTS, PACK, SUMS)
@@ -38,9 +41,17 @@ def sha256_of(pieces: Iterable[bytes]) -> str:
     return running.hexdigest()
 
 
-def write_archive(path: bytes, *, header: bytes, facts: bytes, pack: bytes) -> int:
+def pieces_of(path: bytes) -> Iterator[bytes]:
+    """Yield the bytes of a file."""
+    with open(path, "rb") as stream:
+        while piece := stream.read(_STEP):
+            yield piece
+
+
+def write_archive(path: bytes, *, header: Header, facts: bytes, pack: bytes) -> int:
     """Write an export durably, whole or not at all, and return its size; ``pack`` is a file's path.
 
+    The sizes and checksums of both are those that the header tells.
     `Invalid` if the file is there already, `Storage`.
     """
     fresh = path + b".part-" + os.urandom(6).hex().encode()
@@ -50,12 +61,12 @@ def write_archive(path: bytes, *, header: bytes, facts: bytes, pack: bytes) -> i
         raise _storage(error, path) from error
     try:
         with open(descriptor, "wb") as stream:
-            sums = [_line(sha256_of([header]), HEADER), _line(sha256_of([facts]), FACTS)]
-            sums.append(_line(sha256_of(_file(pack)), PACK))
-            for name, content in ((HEADER, header), (FACTS, facts)):
-                stream.writelines(_member(name, len(content), [content]))
-            stream.writelines(_member(PACK, os.stat(pack).st_size, _file(pack)))
-            checks = b"".join(sums)
+            head = encode_header(header)
+            sums = ((sha256_of([head]), HEADER), (header.facts.sha256, FACTS), (header.pack.sha256, PACK))
+            checks = b"".join(_line(digest, name) for digest, name in sums)
+            stream.writelines(_member(HEADER, len(head), [head]))
+            stream.writelines(_member(FACTS, header.facts.size, [facts]))
+            stream.writelines(_member(PACK, header.pack.size, pieces_of(pack)))
             stream.writelines(_member(SUMS, len(checks), [checks]))
             stream.write(bytes(2 * _BLOCK))
             stream.flush()
@@ -201,12 +212,6 @@ def _padded(size: int) -> int:
 
 def _line(digest: str, name: bytes) -> bytes:
     return b"%b  %b\n" % (digest.encode(), name)
-
-
-def _file(path: bytes) -> Iterator[bytes]:
-    with open(path, "rb") as stream:
-        while piece := stream.read(_STEP):
-            yield piece
 
 
 def _unlink(path: bytes) -> None:

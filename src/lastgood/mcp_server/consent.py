@@ -147,9 +147,7 @@ def _unasked(plan: RestorePlan, *, many: bool, name: str, id: str) -> Unsafe:
     )
 
 
-def for_words(
-    question: str, context: Context[Any, Any], *, confirm: bool, again: str = "confirm=true"
-) -> Elicit[Confirm] | bool:
+def for_words(question: str, context: Context[Any, Any], *, confirm: bool) -> Elicit[Confirm] | bool:
     """Return a question; True if it was answered already."""
     if confirm:
         return True
@@ -157,7 +155,7 @@ def for_words(
         return Elicit(question, Confirm)
     raise Unsafe(
         "nothing was changed: it changes files, and nobody can be asked here",
-        hint=f"if the person has agreed to it, call it again with {again}",
+        hint="if the person has agreed to it, call it again with confirm=true",
         details={"question": question},
     )
 

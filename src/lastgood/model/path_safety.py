@@ -138,9 +138,9 @@ def faults(tree: Tree, *, rules: NameRules | None = None) -> Iterator[TreeFault]
     yield from inspection.faults
 
 
-def refuse_faults(tree: Tree, *, rules: NameRules | None = None) -> None:
+def refuse_faults(tree: Tree) -> None:
     """Raise `Unsafe` naming the paths if anything is wrong with a tree."""
-    refuse(tuple(faults(tree, rules=rules)))
+    refuse(tuple(faults(tree)))
 
 
 def refuse(found: Sequence[TreeFault]) -> None:

@@ -227,7 +227,7 @@ def _differences(
     if before is not None and after is not None and before.root == after.root:
         return
     walk = _Walk(before, after, differing)
-    first = walk.listings(b"", *(None if tree is None else _whole(tree.root) for tree in (before, after)))
+    first = walk.listings(b"", *(None if tree is None else whole(tree.root) for tree in (before, after)))
     # A stack of our own: trees may be deeper than Python's recursion limit.
     stack = [iter(walk.items(b"", first))]
     while stack:
@@ -300,7 +300,8 @@ class _Walk:
         return (_listing(self._before, path, old), _listing(self._after, path, new))
 
 
-def _whole(root: TreeId) -> Entry:
+def whole(root: TreeId) -> Entry:
+    """Return the workspace itself as an entry."""
     return Entry(name=b"", kind=DIRECTORY, mode=0, oid=root.tree, modes=root.modes)
 
 

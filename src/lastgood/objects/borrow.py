@@ -17,6 +17,7 @@ import zlib
 from _bisect import bisect_right
 from _struct import pack as struct_pack
 
+from lastgood.files import write_whole
 from lastgood.objects import BLOB, OFS_DELTA, REF_DELTA
 from lastgood.objects.pack import (
     HEADER_BYTES,
@@ -27,7 +28,7 @@ from lastgood.objects.pack import (
     publish_files,
     vacant,
 )
-from lastgood.objects.repository import TemporaryFile, add_suspect, pieces, write_all
+from lastgood.objects.repository import TemporaryFile, add_suspect, pieces
 from lastgood.objects.scan import end_of_entry
 from lastgood.worker import Worker, is_sound
 
@@ -189,7 +190,7 @@ class Copy:
             source.close()
         self._flush()
         trailer = self._running.digest()
-        write_all(self._descriptor, trailer)
+        write_whole(self._descriptor, trailer)
         return trailer, self._size + len(trailer)
 
     def _copy(self, item: Item, raw: memoryview) -> None:
@@ -239,7 +240,7 @@ class Copy:
         self._pending_bytes = 0
         self._pulse()
         self._running.update(content)
-        write_all(self._descriptor, content)
+        write_whole(self._descriptor, content)
 
 
 def _plan(lender: Lender, taken: dict[bytes, int]) -> Iterator[Item]:
@@ -440,7 +441,7 @@ class BlobImport:
         checksum, size = copy.run(self._lenders)
         if not self.oids.issubset([oid for oid, _, _ in copy.entries]):
             raise ValueError("two objects are said to lie in one place")
-        write_all(index, encode_index(copy.entries, pack_checksum=checksum))
+        write_whole(index, encode_index(copy.entries, pack_checksum=checksum))
         if hasattr(os, "posix_fadvise"):
             # Has the kernel begin to write, so that there is less to wait for when the pack is synced.
             os.posix_fadvise(pack, 0, 0, os.POSIX_FADV_DONTNEED)

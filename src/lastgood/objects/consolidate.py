@@ -19,11 +19,11 @@ from lastgood.objects import COMMIT, TREE, commit_time, commit_tree
 from lastgood.objects.pack import Index, publish_files
 from lastgood.objects.repository import (
     TemporaryFolder,
+    replace_top_file,
     storage,
     suspect_packs,
     sync_directory,
     unlink_quietly,
-    write_whole,
 )
 
 TYPE_CHECKING = False
@@ -353,7 +353,7 @@ def write_tags(layout: Layout, tags: Mapping[bytes, bytes]) -> None:
     try:
         if _same(layout, tags):
             return
-        write_whole(layout, _FILE, encode_tags(tags))
+        replace_top_file(layout, _FILE, encode_tags(tags))
     except OSError as error:
         raise storage(error, doing="writing the tags", at=layout.root) from error
 

@@ -9,11 +9,12 @@ import os
 import zlib
 
 from lastgood.errors import Damaged, Internal
+from lastgood.files import write_whole
 from lastgood.model.exchange import Bounds
 from lastgood.objects import KIND_NAMES, Hasher
 from lastgood.objects.pack import HEADER_BYTES, PackFile, encode_index
 from lastgood.objects.read import GitReader, Packs
-from lastgood.objects.repository import DIRECTORY_MODE, FILE_MODE, Layout, TemporaryFolder, storage, write_all
+from lastgood.objects.repository import DIRECTORY_MODE, FILE_MODE, Layout, TemporaryFolder, storage
 from lastgood.objects.scan import TRAILER_BYTES, entry_crc, pack_checksum
 from lastgood.objects.write import Compressor, GitWriter
 
@@ -149,6 +150,6 @@ def _write(path: bytes, pieces: Iterator[bytes]) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     try:
         for piece in pieces:
-            write_all(descriptor, piece)
+            write_whole(descriptor, piece)
     finally:
         os.close(descriptor)

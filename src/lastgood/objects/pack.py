@@ -19,7 +19,7 @@ import os
 import zlib
 from _struct import Struct, pack, unpack, unpack_from
 
-from lastgood.files import sha1_for, sync_all
+from lastgood.files import sha1_for, sync_all, write_whole
 from lastgood.objects import KIND_NAMES, OFS_DELTA, OID_BYTES, REF_DELTA, apply_delta, result_size
 from lastgood.objects.repository import (
     DIRECTORY_MODE,
@@ -31,7 +31,6 @@ from lastgood.objects.repository import (
     sync,
     sync_directory,
     unlink_quietly,
-    write_all,
 )
 
 TYPE_CHECKING = False
@@ -332,7 +331,7 @@ class PackDraft:
         content = b"".join(self._buffer)
         self._buffer.clear()
         self._buffered = 0
-        write_all(self._file.descriptor, content)
+        write_whole(self._file.descriptor, content)
 
     def finish(self) -> tuple[TemporaryFile, bytes]:
         """Complete the pack, and return its file (not yet synced) and its checksum."""
@@ -341,7 +340,7 @@ class PackDraft:
             content = header + b"".join(self._buffer)
             trailer = checksum(content)
             self._file = TemporaryFile.create(self._folder, PACK_SUFFIX)
-            write_all(self._file.descriptor, content + trailer)
+            write_whole(self._file.descriptor, content + trailer)
             return self._file, trailer
         import hashlib
 
@@ -351,7 +350,7 @@ class PackDraft:
         running = hashlib.sha1(usedforsecurity=False)
         for piece in pieces(descriptor, start=0, end=self.size):
             running.update(piece)
-        write_all(descriptor, running.digest())
+        write_whole(descriptor, running.digest())
         return self._file, running.digest()
 
     def discard(self) -> None:
@@ -637,7 +636,7 @@ def publish_draft(draft: PackDraft, layout: Layout, *, durable: bool) -> bytes:
     file, trailer = draft.finish()
     index = TemporaryFile.create(layout.temporary, b".idx")
     try:
-        write_all(index.descriptor, encode_index(draft.entries, pack_checksum=trailer))
+        write_whole(index.descriptor, encode_index(draft.entries, pack_checksum=trailer))
         return publish_files(file, index, layout, name=b"pack-" + trailer.hex().encode(), durable=durable)
     finally:
         index.discard()

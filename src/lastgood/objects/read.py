@@ -6,6 +6,7 @@ import os
 import time
 
 from lastgood.errors import Damaged
+from lastgood.files import write_whole
 from lastgood.model.tree import Entry, TreeId
 from lastgood.objects import (
     BELOW_PREFIX,
@@ -26,7 +27,7 @@ from lastgood.objects import (
     join_entries,
 )
 from lastgood.objects.pack import PackFile
-from lastgood.objects.repository import storage, write_all
+from lastgood.objects.repository import storage
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -237,7 +238,7 @@ class GitReader:
 
 def _write(descriptor: int, piece: bytes) -> None:
     try:
-        write_all(descriptor, piece)
+        write_whole(descriptor, piece)
     except OSError as error:
         raise storage(error, doing="writing a file's bytes") from error
 

@@ -7,6 +7,7 @@ import re
 from contextlib import nullcontext
 
 from lastgood.errors import Damaged, Storage
+from lastgood.files import write_whole
 from lastgood.objects import BLOB, COMMIT, KIND_NAMES, SUBTREE, TREE, commit_tree, decode_tree
 from lastgood.objects.check import (
     PackState,
@@ -29,12 +30,11 @@ from lastgood.objects.repository import (
     clear_suspect,
     ensure_folder,
     pieces,
+    replace_top_file,
     storage,
     suspect_packs,
     sync,
     sync_directory,
-    write_all,
-    write_whole,
 )
 from lastgood.objects.scan import end_of_entry, object_at, pack_checksum, prove_object, walk_pack
 
@@ -276,7 +276,7 @@ class _Repair:
         if top or extra or broken:
             self._changing()
         for name in [name for name, _ in top if name in _TOP_FILES]:
-            write_whole(layout, name.encode(), _TOP_FILES[name])
+            replace_top_file(layout, name.encode(), _TOP_FILES[name])
             self.done.append(f"{name} written anew")
         # Indexes first: what they show again need not be saved out of damaged packs.
         self.done += [mend_index(layout, one) for one in whole]
@@ -343,7 +343,7 @@ def _mend_tags(layout: Layout, reader: GitReader) -> list[str]:
     """Leave those tags whose checkpoint is stored: packs that went may have held the others."""
     if not tags_fault(layout, reader):
         return []
-    write_whole(layout, b"packed-refs", encode_tags(right_tags(layout, reader)))
+    replace_top_file(layout, b"packed-refs", encode_tags(right_tags(layout, reader)))
     return ["packed-refs written anew"]
 
 
@@ -360,7 +360,7 @@ def mend_index(layout: Layout, state: PackState) -> str:
     assert checksum is not None
     file = TemporaryFile.create(layout.temporary, b".idx")
     try:
-        write_all(file.descriptor, encode_index(state.entries, pack_checksum=checksum))
+        write_whole(file.descriptor, encode_index(state.entries, pack_checksum=checksum))
         sync(file.descriptor)
         file.place(pack.path + b".idx")
         sync_directory(layout.packs)

@@ -20,6 +20,7 @@ import os
 import time
 
 from lastgood.errors import Storage
+from lastgood.files import write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,13 +53,6 @@ def storage(error: OSError, *, doing: str, at: bytes = b"") -> Storage:
         hint=_HINTS.get(code, "look at the store's disk and permissions, then try again"),
         details={"errno": errno.errorcode.get(code, str(code))},
     )
-
-
-def write_all(descriptor: int, content: bytes | memoryview) -> None:
-    """Write every byte; OSError when that cannot be."""
-    left = memoryview(content)
-    while left:
-        left = left[os.write(descriptor, left) :]
 
 
 def pieces(descriptor: int, *, start: int, end: int) -> Iterator[bytes]:
@@ -288,16 +282,16 @@ def create(layout: Layout) -> None:
             sync_directory(layout.root + b"/refs")
             sync_directory(layout.root)
         for name, content in missing:
-            write_whole(layout, name, content)
+            replace_top_file(layout, name, content)
     except OSError as error:
         raise storage(error, doing="creating the object store", at=layout.root) from error
 
 
-def write_whole(layout: Layout, name: bytes, content: bytes) -> None:
+def replace_top_file(layout: Layout, name: bytes, content: bytes) -> None:
     """Replace a file of the repository's top folder durably; OSError."""
     file = TemporaryFile.create(layout.temporary, b".file")
     try:
-        write_all(file.descriptor, content)
+        write_whole(file.descriptor, content)
         sync(file.descriptor)
         file.place(layout.root + b"/" + name)
         sync_directory(layout.root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from lastgood.files import write_whole
 from lastgood.git_command import SEALED
 
 TYPE_CHECKING = False
@@ -81,7 +82,7 @@ class Asker:
         index = self._sheet()
         try:
             for sheet, content in zip((feed, index), given, strict=True):
-                _pour(sheet, content)
+                write_whole(sheet, content)
                 os.lseek(sheet, 0, os.SEEK_SET)
             actions = [
                 (os.POSIX_SPAWN_DUP2, descriptor, place)
@@ -132,9 +133,3 @@ def _wait(child: int, patience: float) -> int:
 def _end(child: int) -> None:
     os.kill(child, _KILL)
     os.waitpid(child, 0)
-
-
-def _pour(descriptor: int, content: bytes) -> None:
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]

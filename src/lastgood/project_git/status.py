@@ -520,9 +520,7 @@ class GitSnapshots:
         folder: bytes,
         asker: Asker,
         writer: ObjectWriter,
-        limit: int = INDEX_LIMIT,
     ) -> None:
-        self._limit = limit
         self._too_large: int | None = None
         self._entries: Entries | None = None
         self._blob = b""
@@ -646,7 +644,7 @@ class GitSnapshots:
         if self._entries is None:
             self._entries = _entries(found)
             content = b"" if self._entries is None else self._entries.canonical()
-            if len(content) > self._limit:
+            if len(content) > INDEX_LIMIT:
                 self._too_large = len(content)
             elif content:
                 self._blob = self._writer.blob(content)

@@ -18,6 +18,7 @@ from lastgood.workplan.plan import COMMAND_TASK
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Literal
 
     from lastgood.context import Context, SessionTransaction
     from lastgood.literals import EffectState, TaskState
@@ -26,9 +27,13 @@ if TYPE_CHECKING:
     from lastgood.model.session import Effect, Progress, Session
 
     Change = Callable[[Progress], Progress]
+    # What of the work takes several tasks.
+    Stretch = Literal["feature", "sprint"]
     Steps = Callable[[Progress], Sequence[Effect]]
 
 
+_STARTS = {"feature": tasks.start_feature, "sprint": tasks.start_sprint}
+_ENDS = {"feature": tasks.finish_feature, "sprint": tasks.finish_sprint}
 _OUTCOMES: dict[TaskState, EffectState] = {"done": "done", "failed": "failed", "skipped": "unknown"}
 
 
@@ -194,39 +199,20 @@ def start_step(
     return effects.begin(context, name, session=place.id, task=task, irreversible=irreversible, digits=digits)
 
 
-def start_feature(context: Context, id: str) -> ProgressReport:
-    """Make a feature the one being built."""
+def start(context: Context, kind: Stretch, id: str) -> ProgressReport:
+    """Make a feature the one being built, or enter a sprint."""
     place = ProgressOwner(context)
-    _, after = place.change(lambda found: tasks.start_feature(found, id))
+    _, after = place.change(lambda found: _STARTS[kind](found, id))
     return place.report(after)
 
 
-def finish_feature(context: Context, id: str) -> ProgressReport:
-    """Complete the feature being built, and make its checkpoint, which is kept for ever."""
+def finish(context: Context, kind: Stretch, id: str) -> ProgressReport:
+    """End a feature or sprint, and make its checkpoint; a feature's is made once, and kept for ever."""
     place = ProgressOwner(context)
-    before, after = place.change(lambda found: tasks.finish_feature(found, id))
-    if before == after and _is_marked(place, "feature", id):
+    before, after = place.change(lambda found: _ENDS[kind](found, id))
+    if kind == "feature" and before == after and _is_marked(place, kind, id):
         return place.report(after)
-    saved = mark(
-        place.context, "feature", message=f"Completed feature {id}", moment="after", metadata={"feature": id}
-    )
-    return place.report(after, saved=saved)
-
-
-def start_sprint(context: Context, id: str) -> ProgressReport:
-    """Enter a sprint."""
-    place = ProgressOwner(context)
-    _, after = place.change(lambda found: tasks.start_sprint(found, id))
-    return place.report(after)
-
-
-def finish_sprint(context: Context, id: str) -> ProgressReport:
-    """Make the checkpoint of a sprint's end."""
-    place = ProgressOwner(context)
-    _, after = place.change(lambda found: tasks.finish_sprint(found, id))
-    saved = mark(
-        place.context, "sprint", message=f"Completed sprint {id}", moment="after", metadata={"sprint": id}
-    )
+    saved = mark(place.context, kind, message=f"Completed {kind} {id}", moment="after", metadata={kind: id})
     return place.report(after, saved=saved)
 
 

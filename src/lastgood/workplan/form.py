@@ -151,11 +151,11 @@ class Wrong(ValueError):
         self.path = path
 
 
-def wrong(value: object, wanted: str, *, hint: str = "", path: Path = ()) -> Wrong:
+def wrong(value: object, wanted: str, *, hint: str = "") -> Wrong:
     """Return the error for a value of another form than the wanted one."""
     if not hint and wanted == "a text" and isinstance(value, int | float):
         hint = "write it in quotes"
-    return Wrong(f"has to be {wanted}; it is {_kind(value)}", hint=hint, path=path)
+    return Wrong(f"has to be {wanted}; it is {_kind(value)}", hint=hint)
 
 
 def did_you_mean(word: object, known: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lastgood.ledger import Ledger
-    from lastgood.literals import Choice, Consolidation, EffectState, Period
+    from lastgood.literals import Choice, Consolidation, EffectState, Period, TaskState
     from lastgood.model.activity import Activity
     from lastgood.model.calls import OutputReader, RunObserver
     from lastgood.model.checkpoint import Checkpoint, Ref
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lastgood.model.run import RunReport, WorkPlan
     from lastgood.model.session import Effect, Progress, SessionReport, Task
     from lastgood.retention.policy import PrunePlan, PruneReport, StoreSizes
+    from lastgood.sessions.progress import Stretch
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.session import OpenSession
 
@@ -230,53 +231,50 @@ class Workspace(Restores, Recovers):
 
     def task_done(self, id: str) -> ProgressReport:
         """Tell that a task is done, and make its checkpoint; `Conflict` if it never started."""
-        from lastgood.sessions import progress
-
-        expect(id, str, what="the task")
-        return self._changed(lambda: progress.end_task(self._context, id, state="done"))
+        return self._end_task(id, "done")
 
     def task_fail(self, id: str, *, reason: str = "") -> ProgressReport:
         """Tell that a task failed, and make a checkpoint of kind error."""
-        from lastgood.sessions import progress
-
-        expect(id, str, what="the task")
         expect(reason, str, what="the reason")
-        return self._changed(lambda: progress.end_task(self._context, id, state="failed", reason=reason))
+        return self._end_task(id, "failed", reason=reason)
 
     def task_skip(self, id: str) -> ProgressReport:
         """Leave a task out."""
+        return self._end_task(id, "skipped")
+
+    def _end_task(self, id: str, state: TaskState, *, reason: str = "") -> ProgressReport:
         from lastgood.sessions import progress
 
         expect(id, str, what="the task")
-        return self._changed(lambda: progress.end_task(self._context, id, state="skipped"))
+        return self._changed(lambda: progress.end_task(self._context, id, state=state, reason=reason))
 
     def feature_start(self, id: str) -> ProgressReport:
         """Tell which feature is being built."""
-        from lastgood.sessions import progress
-
-        expect(id, str, what="the feature")
-        return self._changed(lambda: progress.start_feature(self._context, id))
+        return self._start("feature", id)
 
     def feature_done(self, id: str) -> ProgressReport:
         """Tell that the feature being built is complete, and make its checkpoint."""
-        from lastgood.sessions import progress
-
-        expect(id, str, what="the feature")
-        return self._changed(lambda: progress.finish_feature(self._context, id))
+        return self._finish("feature", id)
 
     def sprint_start(self, id: str) -> ProgressReport:
         """Enter a sprint."""
-        from lastgood.sessions import progress
-
-        expect(id, str, what="the sprint")
-        return self._changed(lambda: progress.start_sprint(self._context, id))
+        return self._start("sprint", id)
 
     def sprint_done(self, id: str) -> ProgressReport:
         """Tell that the sprint is over, and make its checkpoint."""
+        return self._finish("sprint", id)
+
+    def _start(self, kind: Stretch, id: str) -> ProgressReport:
         from lastgood.sessions import progress
 
-        expect(id, str, what="the sprint")
-        return self._changed(lambda: progress.finish_sprint(self._context, id))
+        expect(id, str, what=f"the {kind}")
+        return self._changed(lambda: progress.start(self._context, kind, id))
+
+    def _finish(self, kind: Stretch, id: str) -> ProgressReport:
+        from lastgood.sessions import progress
+
+        expect(id, str, what=f"the {kind}")
+        return self._changed(lambda: progress.finish(self._context, kind, id))
 
     def progress_set(
         self,

@@ -8,8 +8,17 @@ from tempfile import TemporaryFile
 from lastgood.errors import Damaged, Storage
 from lastgood.exchange import export as exporting
 from lastgood.exchange import import_
-from lastgood.exchange.archive import FACTS, HEADER, MOST_FACTS, PACK, Archive, sha256_of, write_archive
-from lastgood.exchange.form import decode_facts, decode_header, encode_facts, encode_header
+from lastgood.exchange.archive import (
+    FACTS,
+    HEADER,
+    MOST_FACTS,
+    PACK,
+    Archive,
+    pieces_of,
+    sha256_of,
+    write_archive,
+)
+from lastgood.exchange.form import decode_facts, decode_header, encode_facts
 from lastgood.model.exchange import ExportReport, Header, ImportReport, Member, Origin
 from lastgood.objects.exchange import GitAnnex
 from lastgood.paths import to_text
@@ -17,7 +26,7 @@ from lastgood.workspace.arguments import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from lastgood.context import Context
     from lastgood.engine import ObjectReader, ObjectWriter
@@ -25,8 +34,6 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.exchange import Choices, ExportedCheckpoint, Facts
     from lastgood.workspace.arguments import PathLike
-
-_STEP = 1 << 20
 
 
 def export(
@@ -49,14 +56,12 @@ def export(
                 f"what goes with the checkpoints has {len(facts):,} bytes; an export holds {MOST_FACTS:,}",
                 hint="leave the ledger here: without --private",
             )
-        header = encode_header(
-            Header(
-                created_at=context.clock.now(),
-                checkpoints=len(packed.facts.checkpoints),
-                facts=Member(size=len(facts), sha256=sha256_of([facts])),
-                pack=Member(size=os.stat(pack).st_size, sha256=sha256_of(_pieces(pack))),
-                bounds=bounds,
-            )
+        header = Header(
+            created_at=context.clock.now(),
+            checkpoints=len(packed.facts.checkpoints),
+            facts=Member(size=len(facts), sha256=sha256_of([facts])),
+            pack=Member(size=os.stat(pack).st_size, sha256=sha256_of(pieces_of(pack))),
+            bounds=bounds,
         )
         size = write_archive(path, header=header, facts=facts, pack=pack)
     return ExportReport(
@@ -166,9 +171,3 @@ class Spool:
             raise Storage(
                 f"a large file could not be copied: {error.strerror}", hint="free some space, then try again"
             ) from error
-
-
-def _pieces(path: bytes) -> Iterator[bytes]:
-    with open(path, "rb") as stream:
-        while piece := stream.read(_STEP):
-            yield piece

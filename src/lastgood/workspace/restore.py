@@ -378,23 +378,24 @@ class Restores(OpenWorkspace):
         what changed since. ``of`` is the id of the operation that is meant, ``plan`` that of what `plan_undo`
         showed: with another by now it is a `Conflict`.
         """
-        from lastgood.undo import undo
-
-        expect(of, str, type(None), what="the operation")
-        expect(plan, str, type(None), what="the plan's id")
-        way = way_of(force=force, merge=merge)
-        return self._guarded("undone", lambda: undo(self._context, way=way, of=of, planned=plan))
+        return self._undone("undo", force=force, merge=merge, of=of, plan=plan)
 
     def redo(
         self, *, force: bool = False, merge: bool = False, of: str | None = None, plan: str | None = None
     ) -> UndoReport:
         """Bring again what the last undo took back; the options are those of `undo`."""
-        from lastgood.undo import redo
+        return self._undone("redo", force=force, merge=merge, of=of, plan=plan)
+
+    def _undone(
+        self, direction: Direction, *, force: bool, merge: bool, of: str | None, plan: str | None
+    ) -> UndoReport:
+        from lastgood import undo
 
         expect(of, str, type(None), what="the operation")
         expect(plan, str, type(None), what="the plan's id")
         way = way_of(force=force, merge=merge)
-        return self._guarded("undone", lambda: redo(self._context, way=way, of=of, planned=plan))
+        act = undo.undo if direction == "undo" else undo.redo
+        return self._guarded("undone", lambda: act(self._context, way=way, of=of, planned=plan))
 
     def _guarded(self, type: EventType, work: Callable[[], Guarded]) -> Guarded:
         """Do what keeps the present state first, and tell of it, and of the guard that was made for it."""

@@ -6,6 +6,7 @@ import os
 from signal import SIGHUP, SIGINT, SIGQUIT
 
 from lastgood.attribution import UNKNOWN
+from lastgood.check import signal_name
 from lastgood.errors import Conflict, LastgoodError
 from lastgood.ids import short
 from lastgood.paths import printable, to_bytes, to_text, within
@@ -15,7 +16,7 @@ from lastgood.tasks import ATTEMPT
 from lastgood.tasks import task as task_of
 from lastgood.terminal import is_hung_up
 from lastgood.value import Value
-from lastgood.workspace.running.context import Interrupted, message_of, name_of, worker_of
+from lastgood.workspace.running.context import Interrupted, message_of, worker_of
 from lastgood.workspace.running.given import STDIN
 from lastgood.workspace.running.output import Output
 
@@ -655,7 +656,7 @@ def _fault(ran: CommandResult, *, timeout: float | None) -> str | None:
     if ran.ending == "exited":
         return None if ran.code == 0 else f"it ended with exit code {ran.code}"
     if ran.ending == "killed":
-        return f"it was killed by {name_of(ran.code)}" + (f" ({ran.fault})" if ran.fault else "")
+        return f"it was killed by {signal_name(ran.code)}" + (f" ({ran.fault})" if ran.fault else "")
     if ran.ending == "stopped":
         return f"it was stopped after {timeout:g} s"
     return f"it could not be started: {ran.fault}"

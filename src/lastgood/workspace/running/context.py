@@ -7,6 +7,7 @@ import signal
 import time
 
 from lastgood.cancellation import CancelWhen, cancel_check
+from lastgood.check import signal_name
 from lastgood.errors import Busy, LastgoodError, Storage
 from lastgood.model.checkpoint import Actor
 from lastgood.model.run import RunEvent
@@ -164,14 +165,6 @@ class Signals:
             raise Interrupted(came[0])
 
 
-def name_of(number: int) -> str:
-    """Return the name of a signal."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def _never() -> bool:
     return False
 
@@ -227,9 +220,9 @@ class RunContext:
             self._heard_at = now if self._heard_at is None else self._heard_at
             self._said = now - self._heard_at > _AT_ONCE
             if self._said:
+                by, again = signal_name(heard[0]), _again(heard[0])
                 self.events.notice(
-                    f"told to end by {name_of(heard[0])}: still stopping; {_again(heard[0])} to end it now",
-                    task=task.id,
+                    f"told to end by {by}: still stopping; {again} to end it now", task=task.id
                 )
         return heard
 
@@ -345,7 +338,7 @@ class RunContext:
 
 
 def _again(number: int) -> str:
-    return "press Ctrl-C again" if number == signal.SIGINT else f"send {name_of(number)} again"
+    return "press Ctrl-C again" if number == signal.SIGINT else f"send {signal_name(number)} again"
 
 
 def message_of(error: LastgoodError) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.attribution import UNKNOWN
+from lastgood.check import signal_name
 from lastgood.command import GuardedCommands
 from lastgood.conversation.search import ConversationSearch
 from lastgood.errors import Conflict, LastgoodError, Usage
@@ -20,7 +21,6 @@ from lastgood.workspace.running.context import (
     RunEvents,
     Signals,
     message_of,
-    name_of,
     worker_of,
 )
 from lastgood.workspace.running.given import StandardInput
@@ -286,7 +286,7 @@ class Runner:
     def _interrupted(self, stop: Interrupted) -> RunReport:
         """Make the checkpoint of an interruption, and leave the session to be continued."""
         context, task = self._context, self._at
-        self._reason = f"interrupted by {name_of(stop.signal)}"
+        self._reason = f"interrupted by {signal_name(stop.signal)}"
         try:
             self._keep_interrupted(self._reason)
         except LastgoodError as error:
