@@ -146,7 +146,18 @@ def test_what_one_changed_after_a_run_is_named_before_it_goes(lastgood: Command)
     assert "Edits by hand while it ran are not told from the agent's, and go too.\n" in said.err
     assert "  not saved yet: more\n" in said.err
     assert "  to keep it: lastgood rewind 1 --only-agent\n" in said.err
-    assert said.out.splitlines()[-1].startswith("Nothing changed. To do it: lastgood rewind 1 --plan ")
+    assert said.out.splitlines()[-1].startswith("Nothing changed. To do it: lastgood restore ckpt_")
+
+
+def test_what_a_rewind_says_to_type_does_what_it_showed_a_turn_later_too(lastgood: Command) -> None:
+    """T1, T15: an agent shows it in one turn, and carries it out in the next, when a turn more counts."""
+    for state in ("good", "ruined"):
+        (lastgood.project / "a").write_text(f"{state}\n", encoding="utf-8")
+        lastgood("save", state, "--kind", "turn")
+    shown = lastgood("rewind", "1", "--dry-run").out.splitlines()[-1]
+    lastgood("save", "undo what you did", "--kind", "turn", "--allow-empty")
+    lastgood(*shown.partition("lastgood ")[2].split())
+    assert files(lastgood)["a"] == "good"
 
 
 def test_an_undo_is_shown_before_it_is_done(ran: Command) -> None:

@@ -198,6 +198,18 @@ def test_a_restore_of_nothing_in_particular_is_refused(served: Served) -> None:
 # --- Very many files ---
 
 
+def test_a_plan_to_rewind_is_carried_out_a_turn_later_too(served: Served, store: Path) -> None:
+    """T1, T15: by its id and the words that it was made of, although a turn more counts by then."""
+    with lastgood.open(served.project, store=store, maintenance="off") as workspace:
+        for state in ("ruined", "worse"):
+            (served.project / "notes.txt").write_text(f"{state}\n")
+            workspace.save(state, kind="turn")
+        plan = served.done("plan_rewind", turns=2)["plan"]
+        workspace.save("undo what you did", kind="turn", allow_empty=True)
+    served.done("rewind", turns=2, plan=plan)
+    assert notes(served) == "good\n"
+
+
 def test_very_many_deletions_need_the_plan_itself(served: Served) -> None:
     """T16."""
     for number in range(60):

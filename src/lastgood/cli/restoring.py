@@ -115,7 +115,7 @@ def consented(
     if not console.can_ask:
         raise Unsafe(
             f"this would delete {count(plan.deletions, 'file')}; --yes is not enough for that",
-            hint=f"if that is what you want, say so with: {again(call, f'--plan {plan.id}')}",
+            hint=f"if that is what you want, say so with: {again(call, f'--plan {plan.id}', to=target)}",
             details={"plan": plan.id, "deletions": plan.deletions},
         )
     _show(preview, target, call, console, workspace=workspace, above=above)
@@ -172,9 +172,15 @@ def agreed(question: str, console: Console) -> bool:
     return False
 
 
-def again(call: Call, means: str = "") -> str:
-    """Return the same command with another means of consent, or none, to be typed next."""
+def again(call: Call, means: str = "", *, to: Checkpoint | None = None) -> str:
+    """Return the same command with another means of consent, or none, to be typed next.
+
+    A rewind that leads ``to`` a checkpoint names that: once another turn has come, or it was carried out, so
+    many turns lead elsewhere.
+    """
     words = [call.verb.name, *(quoted(one) for one in call.arguments)]
+    if to is not None and call.verb.name == "rewind" and not call.has("only-agent"):
+        words = ["restore", to.short_id]
     for option in call.verb.options:
         if call.has(option.name) and option.name not in _MEANS:
             values = call.texts(option.name)
@@ -427,7 +433,7 @@ def _planned(
         console.lines(line for part in report.parts for line in part_lines(part))
         console.lines(unwritten_lines(report, call))
         if git_offer(report, target) is not None:
-            console.note(f"git is elsewhere; to put it back: {again(call, '--git')}")
+            console.note(f"git is elsewhere; to put it back: {again(call, '--git', to=target)}")
         for line in () if unwritten or plan.base else _elsewhere(plan, call):
             console.note(line)
         for line in _turn_before(call, workspace):
@@ -443,7 +449,7 @@ def _planned(
     console.sentences((*spared, *beside_lines(report, target, call, root=workspace.path)))
     console.line(f"plan {plan.id}")
     if not console.quiet:  # beside the plan, and after it wherever that is sent
-        console.sentence(f"Nothing changed. To do it: {again(call, f'--plan {plan.id}')}")
+        console.sentence(f"Nothing changed. To do it: {again(call, f'--plan {plan.id}', to=target)}")
     return 0
 
 

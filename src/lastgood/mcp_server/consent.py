@@ -7,6 +7,7 @@ answer counts for the very words that were asked, and those have the plan's id i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mcp.server.elicitation import AcceptedElicitation
@@ -50,7 +51,8 @@ class Planned(Value):
     """A restore that was looked at: what it would do, and to which checkpoint it leads.
 
     ``at`` is the folder; ``folder`` the same if it is not the one that the server was started for.
-    ``backwards``: what an agent changed since that is taken back, and nothing else.
+    ``backwards``: what an agent changed since that is taken back, and nothing else. ``said`` is the verb, and
+    the words, by which it was made.
     """
 
     preview: RestoreReport
@@ -58,6 +60,7 @@ class Planned(Value):
     at: str
     folder: str | None = None
     backwards: bool = False
+    said: tuple[str, Mapping[str, Any]] | None = None
 
     @property
     def plan(self) -> RestorePlan:

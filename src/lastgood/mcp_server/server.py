@@ -157,19 +157,21 @@ class Server(MCPServer[None]):
             os._exit(self._ending)
 
     async def plan(self, form: Form, words: Words) -> Planned:
-        """Make the plan that some words ask for; an id without other words means one that was made before."""
+        """Make the plan that some words ask for; an id means one that was made before.
+
+        It may stand alone, or with the words that the plan was made of: a turn later these may mean another.
+        """
         given = {name: value for name, value in words.items() if name not in _OF_MCP}
         id, usual = words["plan"], {one.name: one.default for one in _given(form)}
-        if id is not None and given == usual:
-            kept = self._plans.get(id)
-            if kept is not None:
-                self.folders.check(kept.folder, words["workspace"], at=kept.at)
-                return kept
-            if "ref" in given:
-                raise NotFound(
-                    f"no plan {plain(id)} was made here",
-                    hint=f"make it with plan_{form.name}, or say again what is to be restored",
-                )
+        kept = None if id is None else self._plans.get(id)
+        if kept is not None and (given == usual or kept.said == (f"plan_{form.name}", given)):
+            self.folders.check(kept.folder, words["workspace"], at=kept.at)
+            return kept
+        if id is not None and given == usual and "ref" in given:
+            raise NotFound(
+                f"no plan {plain(id)} was made here",
+                hint=f"make it with plan_{form.name}, or say again what is to be restored",
+            )
         folder = self.folders.chosen(words["workspace"])
         return await self.within(
             lambda workspace: self.planned(workspace, f"plan_{form.name}", given, folder=folder),
@@ -185,6 +187,7 @@ class Server(MCPServer[None]):
                 preview=workspace.preview(plan).replace(changed_beside=beside),
                 target=workspace.get(plan.target),
                 backwards=bool(words.get("only_agent")),
+                said=(verb, dict(words)),
                 at=str(workspace.path),
                 folder=folder,
             )
