@@ -259,7 +259,8 @@ class WorkspaceSnapshot:
     def _spoken(self) -> Captured | None:
         """Return the conversation as it is now; None where none is known of."""
         session = self.standing.session
-        if self._given is None and (session is None or session.transcript is None):
+        named = self._given is not None and self._given.is_named
+        if not named and (session is None or session.transcript is None):
             return None
         if self._captured is None:
             from lastgood.conversation.capture import capture

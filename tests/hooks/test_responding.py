@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 from hooks.conftest import Agent, payload
+from lastgood.settings import TRIGGERS
 from tools.command import Command
 
 START = ("session-start", "session start")
@@ -34,6 +35,27 @@ def test_what_a_person_changed_between_turns_is_kept_before_the_next(agent: Agen
     agent.turn("again", "two")
 
     assert agent.told() == [START, ("turn", "write it"), ("auto", "before: again"), ("turn", "again")]
+
+
+def test_the_last_words_of_a_turn_are_kept_before_the_next(agent: Agent) -> None:
+    """P5: a host writes them when it has told of the end, and a rewind is to bring them back."""
+    agent.quietly("SessionStart")
+    agent.turn("write it", "one")
+    agent.says("assistant", "that was all")
+    agent.turn("again", "two")
+
+    target = agent.lastgood("rewind", "1", "--yes", "--json").json["target"]
+    assert "that was all" in agent.lastgood("show", target, "--conversation").out
+
+
+def test_a_call_of_a_tool_that_changed_no_file_is_none_to_keep(agent: Agent) -> None:
+    """S10: the conversation goes on with each."""
+    agent.lastgood.environment["LASTGOOD_AUTO_ON"] = ",".join((*TRIGGERS, "tool"))
+    agent.quietly("SessionStart")
+    agent.asked("look at it")
+    own = {"transcript_path": str(agent.transcript), "cwd": str(agent.project)}
+    agent.sends(json.dumps(payload("PostToolBatch") | own), "--tools")
+    assert agent.told() == [START]
 
 
 def test_a_rewind_goes_by_turns_whatever_was_kept_within_them(agent: Agent) -> None:

@@ -139,6 +139,11 @@ class GivenConversation(Value):
     messages: bytes | None = None
     alone: bool = True
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the caller says where it is; else it is that of its session, if it has one."""
+        return self.transcript is not None or self.messages is not None
+
 
 class Captured(Value):
     """What a checkpoint holds of a conversation, and what is to be remembered of its file."""

@@ -204,7 +204,7 @@ class _Moments:
             said = event.label if risky else f"{event.tool}: {event.label or ', '.join(event.paths)}"
             kind: Kind = "risky" if risky else "tool"
             before = {MOMENT: "before"} if kind == "tool" else None
-            self.save(kind, f"before: {said}".removesuffix(": "), alone=False, notes=before)
+            self.save(kind, f"before: {said}".removesuffix(": "), alone=risky, notes=before)
         elif event.tool is not None:
             said = f"{event.tool}: {event.label or ', '.join(event.paths)}"
             actor = Actor(type="tool", name=event.tool, call=event.call)
@@ -227,6 +227,7 @@ class _Moments:
     def prompted(self) -> Reply:
         """Keep what a person changed before a turn begins, and what one left that was cut short.
 
+        Hosts write down the last words of a turn when they have told of its end: they are worth one, too.
         The agent is told what was taken back under it since its last turn began (rule P9).
         """
         own = self._turns_so_far()
@@ -234,7 +235,7 @@ class _Moments:
         if not self.break_off(running):
             # Where the host itself goes on, something in the background was at work, too.
             actor = UNKNOWN if self._event.is_hosts else _PERSON
-            self.save("auto", f"before: {self._event.label}", alone=False, actor=actor)
+            self.save("auto", f"before: {self._event.label}", actor=actor)
         since = max((one.started_at for one in own), default=self._began_at())
         self._workspace.step_start(self._event.label or "a turn")
         return self._retold(since)

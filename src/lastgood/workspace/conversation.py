@@ -24,7 +24,7 @@ def given_conversation(
     if transcript is not None:
         # The folder of a link is not the one that the host writes to; where the link leads is.
         return GivenConversation(transcript=os.path.abspath(plain(transcript)), alone=alone)
-    return None if messages is None else GivenConversation(messages=_lines(messages), alone=alone)
+    return GivenConversation(messages=None if messages is None else _lines(messages), alone=alone)
 
 
 def _lines(messages: Iterable[Mapping[str, object]]) -> bytes:

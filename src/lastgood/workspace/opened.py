@@ -640,7 +640,7 @@ def _read(command: str | Sequence[str]) -> tuple[tuple[str, ...], str]:
 def _given_conversation(
     messages: Iterable[Mapping[str, object]] | None, transcript: PathLike | None, *, alone: bool
 ) -> GivenConversation | None:
-    if messages is None and transcript is None:
+    if messages is None and transcript is None and alone:
         return None
     from lastgood.workspace.conversation import given_conversation  # lazily: a plain save has no use for it
 
