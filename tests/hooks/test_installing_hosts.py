@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.command import COMMAND, Command, told
+from tools.command import COMMAND, ROOT, Command, told
 
 # Whose settings are JSON with hooks in it: the file below the home folder, or a project, and an event's name.
 SETTINGS = {
@@ -60,6 +60,15 @@ def test_hooks_come_and_go_and_what_else_is_there_stays(host: str, lastgood: Com
 
     lastgood("uninstall", host)
     assert file.read_text() == theirs
+
+
+@pytest.mark.parametrize("host", [*SETTINGS, *OWN])
+def test_the_page_of_a_host_shows_what_install_says(host: str, lastgood: Command, home: Path) -> None:
+    lastgood.environment["COLUMNS"] = "120"
+    done = lastgood("install", host)
+    said = (done.out + done.err).replace(str(home), "~")
+    page = Path(ROOT, "docs", "agents", f"{host}.md").read_text()
+    assert f"```console\n$ lastgood install {host}\n{said}```\n" in page
 
 
 @pytest.mark.parametrize("host", SETTINGS)

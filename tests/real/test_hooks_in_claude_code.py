@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import Any
 import pytest
 
 from lastgood.settings import TRIGGERS
-from real.hosts import Host, working
+from real.hosts import Host, skip_unless_wanted, working
 from tools.command import Command
 from tools.living import eventually, eventually_gone
-from tools.scripted_model import ScriptedModel
+from tools.scripted_model import ScriptedModel, Use
 
 pytestmark = pytest.mark.real
 
@@ -145,3 +146,44 @@ def test_calls_of_tools_are_told_apart_and_an_agent_is_told_what_was_taken_back(
         model.asked.clear()
         host.say("go on", resume=transcript.stem)
         assert any("notes.txt" in one and "changed under you" in one for one in model.asked)
+
+
+def test_a_sub_agent_is_gone_on_with_after_a_rewind(lastgood: Command, tmp_path: Path) -> None:
+    """T11: by its own id and with what it knew, though all that the host wrote itself is lost."""
+    skip_unless_wanted("claude-code")
+    home = tmp_path / "home"
+    home.mkdir()
+    project = lastgood.project
+    asked_again: list[str] = []
+
+    def agents(said: str) -> Use:
+        if "inner task" in said:
+            return "echo inner > inner.txt"
+        if "inner again" in said:
+            return "echo again >> inner.txt"
+        if "agent prompt" in said:
+            how = {"description": "x", "prompt": "inner task", "subagent_type": "general-purpose"}
+            return "Agent", how | {"run_in_background": False}
+        if "ask it again" in said:
+            return "SendMessage", {"to": asked_again[0], "message": "inner again", "summary": "go on"}
+        return script(said)
+
+    with ScriptedModel(agents) as model:
+        host = Host("claude-code", home=home, project=project, model=model.url)
+        entered(lastgood, host)
+        host.say("agent prompt")
+        (transcript,) = host.transcripts()
+        (agent,) = transcript.with_suffix("").glob("subagents/*.jsonl")
+        asked_again.append(agent.stem.removeprefix("agent-"))
+        host.say("write two", resume=transcript.stem)
+
+        back = lastgood("rewind", "1", "--yes", "--json").json
+        transcript.unlink()
+        shutil.rmtree(transcript.with_suffix(""))
+        model.asked.clear()
+        host.say("ask it again", resume=back["conversation"]["resume_command"].split()[-1])
+
+    assert (project / "inner.txt").read_text() == "inner\nagain\n"
+    asked = [one for one in model.asked if "inner again" in one]
+    assert asked
+    assert all("inner task" in one and "write two" not in one for one in asked)

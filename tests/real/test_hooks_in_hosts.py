@@ -163,11 +163,12 @@ def test_what_a_sub_agent_does_is_of_the_turn_that_began_it(host: Host, lastgood
     assert session["state"] == "ended"
 
 
-@pytest.mark.parametrize("name", ["codex", "opencode"], indirect=True)
+@pytest.mark.parametrize("name", ["codex", "gemini-cli", "opencode"], indirect=True)
 def test_what_a_sub_agent_said_comes_back_with_the_conversation(
     name: str, host: Host, model: ScriptedModel, lastgood: Command
 ) -> None:
-    """T11: under a parent of its own, with the to-do list; what the other hosts wrote down is recorded."""
+    """T11: under a parent of its own, with the to-do list."""
+    skip_unless_wanted(name)
     (lastgood.project / "mine.txt").write_text("by hand\n")
     host.say("agent prompt")
     source = lastgood("list", "--json").json["checkpoints"][0]["conversation"]["source"]
@@ -185,6 +186,10 @@ def test_what_a_sub_agent_said_comes_back_with_the_conversation(
     model.asked.clear()
     host.say("go on", resume=copy)
     assert any("agent prompt" in one and "first prompt" not in one for one in model.asked if "go on" in one)
+    if name == "gemini-cli":
+        (beside,) = Path(source).parent.glob(f"{copy}/*.jsonl")
+        assert "inner task" in beside.read_text()
+        return
     if name == "codex":
         heads = [path.read_text().partition("\n")[0] for path in host.transcripts()]
         assert sum(f'"parent_thread_id":"{copy}"' in head for head in heads) == 1
