@@ -12,7 +12,7 @@ from lastgood.trees import tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lastgood.catalogue import WorkspaceRow
     from lastgood.context import CatalogueReader, Context
@@ -85,7 +85,7 @@ def shares_progress(context: Context, session: Session) -> bool:
     What its agent types names no session, so its tasks are where a person, who takes files back, finds
     them. A goal alone says only by which prompt it began.
     """
-    return _is_of_host(session) and context.work.progress(session.id).replace(goal=None).empty
+    return _is_of_host(session) and context.work.progress(session.id, brief=True).replace(goal=None).empty
 
 
 def current_session(context: Context) -> Session | None:
@@ -260,15 +260,15 @@ def under(context: Context, session: Session, above: Ancestry) -> Session:
     return session.replace(ancestry=known, owner=owner)
 
 
-def report_on(context: Context, session: Session) -> SessionReport:
-    """Return a session as it stands now."""
+def report_on(context: Context, session: Session, *, brief: bool = False) -> SessionReport:
+    """Return a session as it stands now; in ``brief`` its tasks are proven when they are asked for."""
     state = state_of(context, session)
     alive = lives(context, session) if session.state == "active" else None
     return SessionReport(
         session=session,
         state=state,
         owner_state="unknown" if alive is None else "alive" if alive else "dead",
-        progress=context.work.progress(session.id),
+        progress=context.work.progress(session.id, brief=brief),
         words=() if state == "ended" else run_command(context, session),
     )
 
@@ -281,11 +281,11 @@ def last_sign(context: Context, run: SessionReport) -> int:
     return max((run.session.heartbeat_at, *told, *saved))
 
 
-def unfinished(context: Context) -> tuple[SessionReport, ...]:
+def unfinished(context: Context, *, brief: bool = False) -> tuple[SessionReport, ...]:
     """Return the sessions that ended without finishing and wait to be dealt with (rule P8)."""
     work = context.work
     found = (*work.sessions(context.key, state="active"), *work.sessions(context.key, state="incomplete"))
-    dead = (one for one in (report_on(context, each) for each in found) if one.state == "incomplete")
+    dead = _in_state("incomplete", context, found, brief=brief)
     return tuple(sorted(dead, key=lambda one: one.session.started_at, reverse=True))
 
 
@@ -455,7 +455,16 @@ def _quoted(text: str) -> str:
     return quote(text)
 
 
-def living_sessions(context: Context) -> tuple[SessionReport, ...]:
+def living_sessions(context: Context, *, brief: bool = False) -> tuple[SessionReport, ...]:
     """Return the sessions under way, newest first."""
-    found = (report_on(context, one) for one in context.work.sessions(context.key, state="active"))
-    return tuple(one for one in found if one.state == "active")
+    known = context.work.sessions(context.key, state="active")
+    return tuple(_in_state("active", context, known, brief=brief))
+
+
+def _in_state(
+    state: SessionState, context: Context, sessions: Sequence[Session], *, brief: bool
+) -> Iterator[SessionReport]:
+    """Yield reports on those sessions that are in a state: of no others is the progress read."""
+    for one in sessions:
+        if state_of(context, one) == state:
+            yield report_on(context, one, brief=brief).replace(state=state)

@@ -11,7 +11,7 @@ from lastgood.model.checkpoint import Actor, HealthNote, SaveReport, decode_gaps
 from lastgood.model.session import in_parts, lists_in_parts
 from lastgood.model.tree import Counts, Gap, TreeId, compare, counts, tally
 from lastgood.paths import printable, to_text
-from lastgood.transaction import Draft, Holdings
+from lastgood.transaction import Draft, Holdings, SaveTransaction
 from lastgood.trees import Files, RememberedFiles, ScannedFiles
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lastgood.model.long_list import LongList
     from lastgood.model.session import CurrentWork
     from lastgood.model.tree import Change, Entry
-    from lastgood.transaction import ReadTransaction, SaveTransaction
+    from lastgood.transaction import ReadTransaction
     from lastgood.worktree import GitSnapshot, Scan
 
     Look = Callable[[bytes], Entry | None]
@@ -200,7 +200,9 @@ class WorkspaceSnapshot:
         self._started = context.clock.monotonic()
         self._facts = context.catalogue.latest_facts(context.key)
         self._generation = transaction.generation(self._facts)
-        self.standing: CurrentWork = current_work(context)
+        # What is kept with the files is how far the work had come before they were read.
+        keeps = isinstance(transaction, SaveTransaction)
+        self._standing: CurrentWork | None = current_work(context) if keeps else None
         self._writer = transaction.writer()
         self._empty = self._writer.stored_bytes
         try:
@@ -219,6 +221,13 @@ class WorkspaceSnapshot:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._writer.abandon()
+
+    @property
+    def standing(self) -> CurrentWork:
+        """The session it belongs to, and how far the work had come."""
+        if self._standing is None:
+            self._standing = current_work(self.context)
+        return self._standing
 
     def actual(self, path: bytes) -> Entry | None:
         """Return what a path holds, those that the scan left out looked at anew."""

@@ -40,13 +40,13 @@ def status(context: Context, view: View) -> StatusReport:
     if at is None:
         left = (*left, *left_elsewhere(context))
     look, busy = (None, ()) if at is None or notes else _look(context, view, at)
-    incomplete = unfinished(context)
-    living = living_sessions(context)
+    incomplete = unfinished(context, brief=True)
+    living = living_sessions(context, brief=True)
     own = current_session(context)
     at_hand = next((one for one in living if own is not None and one.id == own.id), None)
     about = at_hand or next(iter(incomplete), None)
     own_progress = None if about is None or shares_progress(context, about.session) else about.progress
-    progress = own_progress or context.work.progress(context.key)
+    progress = own_progress or context.work.progress(context.key, brief=True)
     checkpoints, guards = context.catalogue.count_with_guards(context.key)
     state: State = "active" if at_hand or living else "incomplete" if incomplete else "idle"
     return StatusReport(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lastgood.errors import Damaged
 from lastgood.model import long_list
 from tools.command import Command
 from tools.harm import lose
@@ -230,6 +231,43 @@ def test_a_lost_row_of_tasks_is_taken_from_the_backup_of_the_catalogue(workspace
     long_list.forget()
 
     assert tuple(workspace.progress().tasks) == wanted
+
+
+def test_status_counts_tasks_of_an_altered_row_and_hands_none_of_them_out(
+    workspace: Workspace, lastgood: Command
+) -> None:
+    """P8a, K4: their numbers stand in the record; who asks for the tasks themselves has them proven."""
+    with workspace.session(goal="many") as session:
+        skipped(workspace)
+        with closing(sqlite3.connect(f"{workspace.store}/catalogue.sqlite3")) as connection, connection:
+            statement = (
+                "UPDATE progress SET payload = replace(payload, 'T20', 'X20') WHERE id LIKE '%/tasks/00001'"
+            )
+            assert connection.execute(statement).rowcount == 1
+        long_list.forget()
+
+        report = not_none(workspace.status().session)
+        document = lastgood("status", "--json", env={"LASTGOOD_SESSION": session.id}).json
+
+        assert report.progress.count("skipped") == 40
+        with pytest.raises(Damaged):
+            tuple(report.progress.tasks)
+        assert document["session"]["progress"]["tasks"] is None
+        assert [task.id for task in workspace.progress().tasks] == [
+            f"T{number:02}" for number in (*range(16), *range(32, 40))
+        ]
+
+
+def test_the_tasks_that_status_tells_are_those_of_its_moment(workspace: Workspace) -> None:
+    """P8a: whenever they are asked for."""
+    with workspace.session(goal="many"):
+        wanted = skipped(workspace)
+        long_list.forget()
+        report = not_none(workspace.status().session)
+        workspace.task_start("more")
+        long_list.forget()
+
+        assert tuple(report.progress.tasks) == wanted
 
 
 def test_what_is_left_of_the_tasks_is_kept_and_counted(workspace: Workspace) -> None:

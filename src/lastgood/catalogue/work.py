@@ -50,6 +50,9 @@ _PARTS = (
     "SELECT seal, CAST(number AS BLOB), CAST(id AS BLOB), CAST(workspace_key AS BLOB), CAST(payload AS BLOB)"
     " FROM progress WHERE id > :key || '/' AND id < :key || '0' ORDER BY id"
 )
+_PAYLOADS = (
+    "SELECT CAST(payload AS BLOB) FROM progress WHERE id > :key || '/' AND id < :key || '0' ORDER BY id"
+)
 _RECORDS = (
     "SELECT id, workspace_key, payload FROM progress"  # noqa: S608 - as above
     f" WHERE NOT instr(id, '/') AND NOT {broken_seal('progress')} ORDER BY number"
@@ -109,9 +112,13 @@ class WorkReader:
         found = self._all(f"{_SESSIONS} AND id = :id", {"id": session})
         return _session(found[0]) if found else None
 
-    def progress(self, key: str) -> Progress:
-        """Return the progress of a session, or (by its key) of a workspace outside any; empty if none."""
-        return self._database.read(lambda connection: _progress_of_a_moment(connection, key))
+    def progress(self, key: str, *, brief: bool = False) -> Progress:
+        """Return the progress of a session, or (by its key) of a workspace outside any; empty if none.
+
+        Of a long list that was altered what is left is the list. In ``brief`` its items are proven once
+        somebody asks for them, and then it is `Damaged`.
+        """
+        return self._database.read(lambda connection: _progress_of_a_moment(connection, key, brief=brief))
 
     def parts(self, wanted: Collection[bytes]) -> dict[bytes, bytes]:
         """Return those blobs wanted that parts of lists in any progress are, proven by their ids."""
@@ -458,19 +465,41 @@ def _sound_parts(connection: sqlite3.Connection, key: str) -> Iterator[tuple[str
             yield id.decode(), payload
 
 
-def _progress_of_a_moment(connection: sqlite3.Connection, key: str) -> Progress:
+def _progress_of_a_moment(connection: sqlite3.Connection, key: str, *, brief: bool) -> Progress:
     """Return progress, its parts as they were when it was: others may be changing it."""
-    if connection.in_transaction:
-        return _progress(connection, key)[0]
-    return within("BEGIN", connection, work=lambda known: _progress(known, key)[0])
+
+    def read(known: sqlite3.Connection) -> Progress:
+        return (_brief_progress(known, key) if brief else None) or _progress(known, key)[0]
+
+    return read(connection) if connection.in_transaction else within("BEGIN", connection, work=read)
+
+
+def _record(connection: sqlite3.Connection, key: str) -> Progress | None:
+    row = connection.execute(_PROGRESS, (key,)).fetchone()
+    return None if row is None else decode_progress(rows.unpack_record(row[0]))
+
+
+def _brief_progress(connection: sqlite3.Connection, key: str) -> Progress | None:
+    """Return progress whose long lists are told their parts of this moment; None if one is lost."""
+    found = _record(connection, key)
+    lists = {} if found is None else lists_in_parts(found)
+    if all(items.is_claimed for items in lists.values()):
+        return found
+    payloads = [row[0] for row in connection.execute(_PAYLOADS, {"key": key})]
+    if len(payloads) != sum(items.parts_needed for items in lists.values()):
+        return None
+    for _, items in sorted(lists.items()):  # as their rows are
+        needed = items.parts_needed
+        items.claim([payload[_OID_DIGITS + 1 :] for payload in payloads[:needed]])
+        del payloads[:needed]
+    return found
 
 
 def _progress(connection: sqlite3.Connection, key: str) -> tuple[Progress, bool]:
     """Return progress, and whether its rows are what it says."""
-    row = connection.execute(_PROGRESS, (key,)).fetchone()
-    if row is None:
+    found = _record(connection, key)
+    if found is None:
         return Progress(), False
-    found = decode_progress(rows.unpack_record(row[0]))
     lists = lists_in_parts(found)
     if all(items.is_at_hand for items in lists.values()):
         wanted = sum(items.parts_needed for items in lists.values())

@@ -59,6 +59,8 @@ _MOST_PARTS = 4096
 _MOST_LISTS = 4
 _known_parts: dict[bytes, Part] = {}
 _known_lists: dict[bytes, tuple[_Folder, ...]] = {}
+# What the parts of a list are said to be, which nobody has asked for yet.
+_claims: dict[bytes, Sequence[bytes]] = {}
 # Where items were found, by the list and their key, or that they are nowhere.
 _MOST_PLACES = 256
 _known_places: dict[tuple[bytes, str], int | None] = {}
@@ -149,7 +151,7 @@ class Part:
     def oid(self) -> bytes:
         """The id of its text as a blob."""
         if self._oid is None:
-            content = self.text.encode("ascii")
+            content = self._content or self.text.encode("ascii")
             self._oid = bytes(sha1(b"blob %d\0%b" % (len(content), content)).digest())
         return self._oid
 
@@ -199,7 +201,7 @@ class LongList(Sequence[Item]):
     ``counts`` tell how many items count as what.
     """
 
-    __slots__ = ("_folders", "_kind", "_oid", "_source", "counts", "size")
+    __slots__ = ("_claimed", "_folders", "_kind", "_oid", "_source", "counts", "size")
 
     def __init__(
         self,
@@ -213,6 +215,7 @@ class LongList(Sequence[Item]):
         self._kind = kind
         self._oid = oid
         self._folders = folders
+        self._claimed: Sequence[bytes] | None = None
         self._source: Callable[[], PartReader] | None = None
         self.size: int = size
         self.counts: Mapping[str, int] = counts
@@ -263,6 +266,19 @@ class LongList(Sequence[Item]):
     def read_from(self, source: Callable[[], PartReader]) -> None:
         """Say where its parts are stored."""
         self._source = source
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether its parts are known, or somebody has said what they are."""
+        if self._claimed is None and self._oid is not None:
+            self._claimed = _claims.get(self._oid)
+        return self.is_at_hand or self._claimed is not None
+
+    def claim(self, contents: Sequence[bytes]) -> None:
+        """Say what its parts are, as bytes: that is proven when they are asked for, and else `Damaged`."""
+        if len(_claims) >= _MOST_LISTS:
+            _claims.clear()
+        self._claimed = _claims[self.oid] = contents
 
     def read(self, *, beside: LongList[Item] | None) -> None:
         """Read all of its parts but those that another list has too; `Damaged` if one cannot be read."""
@@ -418,18 +434,30 @@ class LongList(Sequence[Item]):
         return found
 
     def _loaded(self) -> tuple[_Folder, ...]:
-        if not self.is_at_hand:
+        if not self.is_at_hand and self._claimed is not None:
+            self._folders = self._proven(self._claimed)
+        if self._folders is None:
             if self._source is None or self._oid is None:
                 raise Internal("a list in parts is not told where it is stored", hint="report this")
             self._folders = _read(self._oid, self._source, size=self.size)
         assert self._folders is not None
         return self._folders
 
+    def _proven(self, contents: Sequence[bytes]) -> tuple[_Folder, ...]:
+        _claims.pop(self.oid, None)
+        parts = [Part(content=content) for content in contents]
+        made = LongList.of_parts(self._kind, parts, size=self.size, counts=self.counts)
+        if made.oid != self._oid:
+            raise Damaged(f"{_WHAT} is not what it was", hint=_HINT)
+        made.remember()
+        return made._loaded()  # noqa: SLF001 - of another one of this class
+
 
 def forget() -> None:
     """Forget what was read or written, as a process that has just begun."""
     _known_parts.clear()
     _known_lists.clear()
+    _claims.clear()
     _known_places.clear()
     _stored.clear()
 
