@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 
 from hooks.conftest import Agent, payload
+from lastgood.catalogue import work
 from lastgood.hooks.claude_code import event_of
 from lastgood.hooks.respond import Reply
 from lastgood.hooks.table import host_named
 from lastgood.literals import Kind
 from lastgood.model.checkpoint import Actor
+from lastgood.model.session import EFFECT, Effect
 from lastgood.settings import TRIGGERS, AutoSettings, Settings
 from lastgood.workspace import Workspace
 from tools.telling import Host
@@ -45,6 +48,42 @@ def whose(workspace: Workspace, path: str = "file") -> list[str]:
         ]
         words += said * (one.last - one.first + 1)
     return words
+
+
+def test_a_turn_costs_the_same_after_many(
+    workspace: Workspace, project: Path, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the turns before it no more is read than of two."""
+
+    def read_by_a_turn() -> int:
+        read: list[str] = []
+        with monkeypatch.context() as patched:
+            patched.setattr(work, "EFFECT", _Noted(read))
+            host.asked("go on")
+            (project / "file").write_text(f"{len(read)} {time.monotonic_ns()}\n")
+            host.tells("turn-end")
+        return len(read)
+
+    for _ in range(2):
+        read_by_a_turn()
+    before = read_by_a_turn()
+    for _ in range(4):
+        read_by_a_turn()
+    assert read_by_a_turn() == before
+
+
+class _Noted:
+    """Reads steps as ever, and notes it."""
+
+    def __init__(self, read: list[str]) -> None:
+        self._read = read
+
+    def decode(self, text: str) -> Effect:
+        self._read.append(text)
+        return EFFECT.decode(text)
+
+    def encode(self, effect: Effect) -> str:
+        return EFFECT.encode(effect)
 
 
 def test_turns_are_the_agents_and_what_is_between_the_persons(

@@ -467,12 +467,9 @@ class CatalogueReader:
         return self._database.read(lambda _connection: unsound_backups(self.path))
 
     def version(self) -> tuple[int, int]:
-        """Return what is another once anything has changed, by this process or another."""
+        """Return what is another once somebody else has changed anything, or the file was opened anew."""
         return self._database.read(
-            lambda connection: (
-                int(connection.execute("PRAGMA data_version").fetchone()[0]),
-                connection.total_changes,
-            )
+            lambda connection: (id(connection), int(connection.execute("PRAGMA data_version").fetchone()[0]))
         )
 
 

@@ -225,8 +225,10 @@ class TranscriptFiles:
         temporary = b"%b.%d" % (file, os.getpid())
         try:
             write_private(temporary, _encoded(evidence, source))
+            is_new = not os.path.exists(file)
             os.rename(temporary, file)
-            self._thin()
+            if is_new:
+                self._thin()
         except OSError:
             return
 

@@ -23,21 +23,23 @@ from lastgood.attribution import (
 )
 from lastgood.hooks.risk import is_risky
 from lastgood.hooks.table import host_named
+from lastgood.lease import state_of
 from lastgood.model.canonical import dumps
 from lastgood.model.checkpoint import Actor
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.rewind import BEGAN
-from lastgood.sessions.session import go_on
+from lastgood.sessions.session import go_on, going_on_in
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from lastgood.context import Context
     from lastgood.hooks.event import HookEvent
     from lastgood.literals import Kind
     from lastgood.model.checkpoint import SaveReport
-    from lastgood.model.session import Effect, SessionReport
+    from lastgood.model.session import Effect, Session
     from lastgood.workspace import Workspace
 
 # How long a look at the workspace may take, in seconds: an agent waits for it.
@@ -104,17 +106,18 @@ def _end(workspace: Workspace, event: HookEvent, *, session: str | None) -> None
         workspace.session_end(found)
 
 
-def _known(workspace: Workspace, event: HookEvent) -> Iterable[SessionReport]:
+def _known(workspace: Workspace, event: HookEvent) -> Iterable[Session]:
     """Return the sessions of a host's conversation that were not ended, newest first."""
-    return (
-        workspace.sessions(transcript=event.transcript) if event.transcript else _of_owner(workspace, event)
-    )
+    context = workspace._context  # noqa: SLF001 - no verb tells of sessions without what they came to
+    if event.transcript:
+        return going_on_in(context, os.path.abspath(event.transcript))
+    return _of_owner(context, event)
 
 
 def _session(workspace: Workspace, event: HookEvent) -> tuple[str, bool]:
     """Return the session of a host's conversation, gone on with if it died, and whether it is new."""
     last = next(iter(_known(workspace, event)), None)
-    if last is not None and last.state == "active":
+    if last is not None and state_of(workspace._context, last) == "active":  # noqa: SLF001 - as above
         return last.id, False
     if last is not None and _is_whole(workspace, last.id):
         died = _Moments(workspace, event, session=last.id)
@@ -131,11 +134,11 @@ def _session(workspace: Workspace, event: HookEvent) -> tuple[str, bool]:
     return started.session.id, True
 
 
-def _of_owner(workspace: Workspace, event: HookEvent) -> Iterator[SessionReport]:
+def _of_owner(context: Context, event: HookEvent) -> Iterator[Session]:
     """Yield the sessions at work of a host's process that says of no conversation where it is kept."""
-    for one in workspace.sessions():
-        of_host = one.session.transcript is None and not one.session.exclusive
-        if of_host and one.state == "active" and one.session.owner.pid == event.owner:
+    for one in context.work.sessions(context.key, state="active"):
+        of_host = one.transcript is None and not one.exclusive
+        if of_host and one.owner.pid == event.owner and state_of(context, one) == "active":
             yield one
 
 
@@ -230,13 +233,12 @@ class _Moments:
         Hosts write down the last words of a turn when they have told of its end: they are worth one, too.
         The agent is told what was taken back under it since its last turn began (rule P9).
         """
-        own = self._turns_so_far()
-        running = [one for one in own if one.state == "running"]
-        if not self.break_off(running):
+        last = self._last_turn()
+        if not self.break_off(self.turns()):
             # Where the host itself goes on, something in the background was at work, too.
             actor = UNKNOWN if self._event.is_hosts else _PERSON
             self.save("auto", f"before: {self._event.label}", actor=actor)
-        since = max((one.started_at for one in own), default=self._began_at())
+        since = self._began_at() if last is None else last.started_at
         self._workspace.step_start(self._event.label or "a turn")
         return self._retold(since)
 
@@ -300,8 +302,8 @@ class _Moments:
 
     def _gone_on(self) -> list[Effect]:
         """Return the turn that the agent was had to go on with, as it was told to have ended."""
-        found = self._turns_so_far()[-1:] if self._event.goes_on else []
-        last = [one for one in found if one.state in {"done", "failed"}]
+        found = self._last_turn() if self._event.goes_on else None
+        last = [] if found is None or found.state not in {"done", "failed"} else [found]
         for one in last:
             go_on(self._context, one)
         return last
@@ -321,9 +323,15 @@ class _Moments:
 
     def turns(self) -> list[Effect]:
         """Return the turns under way."""
-        return [one for one in self._turns_so_far() if one.state == "running"]
+        context = self._context
+        running = context.work.effects(context.key, session=self._session, state="running")
+        return [one for one in running if one.task is None and not self._has_begun(one)]
 
-    def _turns_so_far(self) -> list[Effect]:
-        steps = self._workspace.steps(self._session)
-        begun = self._workspace.proposal.has_begun  # by this very call, before who carried it out was killed
-        return [one for one in steps if one.task is None and not begun(one)]
+    def _last_turn(self) -> Effect | None:
+        """Return the turn that began last, whatever became of it."""
+        latest = self._context.work.turns(self._context.key, self._session, limit=2)
+        return next((one for one in latest if not self._has_begun(one)), None)
+
+    def _has_begun(self, turn: Effect) -> bool:
+        """Tell whether a turn was begun by this very call, before who carried it out was killed."""
+        return self._workspace.proposal.has_begun(turn)

@@ -455,10 +455,14 @@ def session_reports(context: Context) -> tuple[SessionReport, ...]:
 
 def sessions_of(context: Context, transcript: str) -> tuple[SessionReport, ...]:
     """Return the sessions with a transcript that were not ended, newest first."""
+    return tuple(report_on(context, one) for one in going_on_in(context, transcript))
+
+
+def going_on_in(context: Context, transcript: str) -> list[Session]:
+    """Return the sessions with a transcript that were not ended, as they were recorded, newest first."""
     states: tuple[SessionState, ...] = ("active", "incomplete")
     found = [one for state in states for one in context.work.sessions(context.key, state=state)]
-    mine = sorted((one for one in found if one.transcript == transcript), key=lambda one: -one.started_at)
-    return tuple(report_on(context, one) for one in mine)
+    return sorted((one for one in found if one.transcript == transcript), key=lambda one: -one.started_at)
 
 
 def sessions_above(context: Context) -> tuple[SessionReport, ...]:

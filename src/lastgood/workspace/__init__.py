@@ -421,7 +421,7 @@ class WorkspaceState:
         return root, opened.place(catalogue, to_bytes(root)).key
 
     def catalogue_version(self) -> tuple[int, int]:
-        """Return what is another once anything in the catalogue has changed."""
+        """Return what is another once somebody else has changed anything in the catalogue."""
         return self._catalogue.version()
 
     def configure(self) -> None:

@@ -94,7 +94,8 @@ class ServedWorkspaces:
                 return place
         place = self._watches.last_used.state.place_for(wanted, environment, purpose=purpose)
         watched = self._watches.find(to_bytes(place[0]))
-        # Only where somebody is at its top, and it has a checkpoint: what lies above cannot count then.
+        # Only where somebody is at its top, and it has a checkpoint: what lies above cannot count then. What
+        # this process does for callers takes neither away, and gives no folder to another workspace.
         if here == place[0] and watched is not None and watched.workspace.stands_at() is not None:
             self._places[here] = watched.state, _evidence(watched.state, here), place
         return place
