@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 
-from tools.command import PATIENCE
+from tools.command import PATIENCE, on_terminal
 from tools.forking import Forkserver, Order
 from tools.forks import ended, forked
 
 # Tells what a process sees of itself, and does what it is told.
 PROBE = """\
 import os, signal, sys, time
-standard = [one.read() if one is sys.stdin else one.isatty() for one in (sys.stdin, sys.stdout, sys.stderr)]
+standard = [one.isatty() for one in (sys.stdin, sys.stdout, sys.stderr)]
+standard[0] = standard[0] or sys.stdin.read()
 status = dict(line.split(":\\t") for line in open("/proc/self/status"))
 descriptors = [int(name) for name in os.listdir("/proc/self/fd")]
 place = os.getcwdb().decode("utf-8", "surrogateescape")
@@ -34,6 +35,7 @@ seen = {
     "parent": os.getppid(), "group": os.getpgid(0), "session": os.getsid(0), "users": os.getresuid(),
     "main": sys.modules["__main__"].__dict__ is globals(), "interrupt": str(signal.getsignal(signal.SIGINT)),
     "status": {name: status[name] for name in ("Umask", "SigBlk", "SigIgn", "SigCgt", "Threads", "CapEff")},
+    "foreground": os.tcgetpgrp(0) if standard[0] is True else None,
     "limits": open("/proc/self/limits").read(), "threads": len(os.listdir("/proc/self/task")),
 }
 print(__import__("json").dumps(seen))
@@ -129,6 +131,37 @@ def test_a_fork_ends_as_a_new_process_ends(
     expected = by_a_new_process(script, one)
     assert (code, out) == expected[:2]
     assert err.splitlines()[-1:] == expected[2].splitlines()[-1:]
+
+
+def on_a_terminal(pid: int, terminal: int) -> Any:
+    """Return what the probe tells on a terminal, without the numbers of its own process."""
+    said = b""
+    try:
+        while part := os.read(terminal, 65_536):
+            said += part
+    except OSError:  # nobody has the other end any more
+        os.close(terminal)
+    assert os.waitpid(pid, 0) == (pid, 0), said
+    told, aside = said.splitlines()
+    assert aside == b"said aside"
+    found = json.loads(told)
+    assert [found.pop("session"), found.pop("group"), found.pop("foreground")] == [pid] * 3
+    return found
+
+
+def test_a_fork_has_a_terminal_as_a_new_process_has_one(
+    server: Forkserver, script: Path, order: Callable[..., Order]
+) -> None:
+    one = order("list", PROBED="assert os.get_terminal_size(0) == (90, 20)")
+    told = on_a_terminal(*server.on_terminal(one, rows=20, columns=90))
+    words = [sys.executable, str(script), *map(os.fsdecode, one.words)]
+    given = {os.fsdecode(name): os.fsdecode(value) for name, value in one.environment.items()}
+    folder = Path(os.fsdecode(one.folder))
+    new = on_a_terminal(*on_terminal(words, folder=folder, environment=given, rows=20, columns=90))
+    assert told.pop("descriptors") == [0, 1, 2, 3]
+    del new["descriptors"]  # what whoever started the tests left open is in it, too
+    assert told == new
+    assert told["streams"] == [True, True, True]
 
 
 def test_forks_leave_each_other_nothing(server: Forkserver, order: Callable[..., Order]) -> None:

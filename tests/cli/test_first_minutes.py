@@ -60,6 +60,7 @@ def test_where_there_is_no_checkpoint_the_ways_to_one_are_proposed(lastgood: Com
         cwd=lastgood.project,
         environment=lastgood.environment | {"TERM": "xterm-256color", "NO_COLOR": "1"},
         columns=80,
+        starts=True,
     ) as terminal:
         assert terminal.end() == 0
         shown = "\n".join(terminal.everything)
@@ -104,6 +105,7 @@ def test_ctrl_c_before_a_restore_says_that_nothing_was_changed(kept: Command) ->
             [sys.executable, COMMAND, *words],
             cwd=kept.project,
             environment=kept.environment | {"TERM": "xterm-256color"},
+            starts=True,
         ) as terminal:
             terminal.until(prompt)
             terminal.type(CTRL_C)
@@ -130,6 +132,7 @@ def test_a_project_that_is_gone_can_be_named_on_a_terminal_from_the_folder_above
         environment=kept.environment | {"TERM": "xterm-256color"},
         columns=80,
         rows=24,
+        starts=True,
     ) as terminal:
         terminal.until("Go ahead?")
         assert any("will be made again" in line for line in terminal.everything)
@@ -145,6 +148,7 @@ def test_lastgood_alone_where_a_project_is_gone_proposes_to_make_it_again(kept: 
         [sys.executable, COMMAND, "-C", str(kept.project)],
         cwd=kept.store,
         environment=kept.environment | {"TERM": "xterm-256color"},
+        starts=True,
     ) as terminal:
         assert terminal.end() == 0
         lines = terminal.everything

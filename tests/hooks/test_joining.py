@@ -101,7 +101,9 @@ def test_what_is_typed_in_a_terminal_below_a_host_is_an_agents_where_that_says_s
     conversations.tells("one", "prompt", text="write it")
     (lastgood.project / "file").write_text("typed\n")
     words = [sys.executable, COMMAND, "save", "mine"]
-    with Terminal(words, cwd=lastgood.project, environment=lastgood.environment | mark) as terminal:
+    with Terminal(
+        words, cwd=lastgood.project, environment=lastgood.environment | mark, starts=True
+    ) as terminal:
         assert terminal.end() == 0
 
     (made,) = (one for one in conversations.workspace.list() if one.message == "mine")

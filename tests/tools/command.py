@@ -109,6 +109,32 @@ def started_command(
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+def on_terminal(
+    words: Sequence[str],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    rows: int = 24,
+    columns: int = 80,
+    starts: bool = False,
+) -> tuple[int, int]:
+    """Begin a program on a terminal of its own; return its process, and the terminal's other end.
+
+    The command is begun in a fork as by `command`, unless a new process ``starts``.
+    """
+    if list(words[:2]) == [sys.executable, COMMAND] and not starts:
+        order = Order.of(words[2:], folder=folder, environment=environment, stdin=b"")
+        server = forkserver(COMMAND)
+        if server.can_be(order):
+            return server.on_terminal(order, rows=rows, columns=columns)
+    pid, seen = pty.fork()
+    if pid == 0:
+        termios.tcsetwinsize(0, (rows, columns))
+        os.chdir(folder)
+        os.execvpe(words[0], list(words), dict(environment))
+    return pid, seen
+
+
 class Command:
     """Runs the command in the project, each time in a new process if it ``starts``."""
 
@@ -135,12 +161,13 @@ class Command:
 
     def terminal(self, *words: str, answers: str = "", expect: int | None = 0) -> Done:
         """Run it on a terminal (80 columns), with a person's answers typed one after the other."""
-        pid, terminal = pty.fork()
-        if pid == 0:
-            termios.tcsetwinsize(0, (24, 80))
-            os.chdir(self.project)
-            environment = {"PAGER": "cat"} | self.environment | {"TERM": "xterm", "COLUMNS": "80"}
-            os.execve(sys.executable, [sys.executable, COMMAND, *words], environment)
+        environment = {"PAGER": "cat"} | self.environment | {"TERM": "xterm", "COLUMNS": "80"}
+        pid, terminal = on_terminal(
+            [sys.executable, COMMAND, *words],
+            folder=self.project,
+            environment=environment,
+            starts=self.starts,
+        )
         out = b""
         pending = answers
         ends = time.monotonic() + PATIENCE

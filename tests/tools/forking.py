@@ -9,12 +9,14 @@ import atexit
 import marshal
 import os
 import platform
+import pty
 import resource
 import select
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -106,8 +108,6 @@ class Forkserver:
         os.write(to_it, order.stdin)
         os.close(to_it)
         child = self._forked(order, [given, its_out, its_err])
-        for one in (given, its_out, its_err):
-            os.close(one)
         try:
             said = _read([out, err], seconds)
         except TimeoutError:
@@ -117,14 +117,24 @@ class Forkserver:
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         return code, said[0], said[1]
 
-    def _forked(self, order: Order, streams: Sequence[int]) -> int:
-        content = marshal.dumps(tuple(order)[:-1])
+    def on_terminal(self, order: Order, *, rows: int, columns: int) -> tuple[int, int]:
+        """Begin a command line on a terminal of its own; return its process, and the terminal's other end."""
+        seen, terminal = pty.openpty()
+        termios.tcsetwinsize(terminal, (rows, columns))
+        streams = [terminal, os.dup(terminal), os.dup(terminal)]
+        return self._forked(order, streams, has_terminal=True), seen
+
+    def _forked(self, order: Order, streams: Sequence[int], *, has_terminal: bool = False) -> int:
+        """Begin a command line, with streams that are let go of here."""
+        content = marshal.dumps((*order[:-1], has_terminal))
         with self._turn:
             length = len(content).to_bytes(_LENGTH_BYTES, "big")
             socket.send_fds(self._connection, [length], streams)
             self._connection.sendall(content)
             child = int.from_bytes(self._connection.recv(_LENGTH_BYTES), "big", signed=True)
         assert child > 0, "the forkserver has died, or cannot fork"
+        for stream in streams:
+            os.close(stream)
         return child
 
 

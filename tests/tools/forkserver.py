@@ -1,8 +1,8 @@
 """Program: carries out command lines of lastgood, each in a fork of a process that has loaded it.
 
-A fork is to be what a new process would be: its words, folder, environment, umask and standard streams are
-those that were asked for, its parent is whoever started this program, and it runs the script of the command
-from its first line. What it does not show is how the command loads; see docs/decisions/050.
+A fork is to be what a new process would be: its words, folder, environment, umask, standard streams and
+terminal are those that were asked for, its parent is whoever started this program, and it runs the script of
+the command from its first line. What it does not show is how the command loads; see docs/decisions/050.
 
 Imports as little as the command does, for a fork has it all.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import _socket
 import ctypes
+import fcntl
 import gc
 import marshal
 import os
@@ -19,11 +20,14 @@ import signal
 import sys
 import time
 from importlib import import_module
+from io import TextIOWrapper
 from types import CodeType, ModuleType
 
 # The number of the call `clone`, by the machine.
 CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE_PARENT = 0x8000
+# The request by which a terminal becomes that of a session (ioctl_tty(2)).
+_TIOCSCTTY = 0x540E
 _LENGTH_BYTES = 4
 # Rooms that no command needs, or seldom, and that load much from elsewhere.
 _LEFT_OUT = {
@@ -93,13 +97,18 @@ def _received(connection: _socket.socket, length: int) -> bytes:
 
 
 def _be(
-    order: tuple[list[bytes], bytes, dict[bytes, bytes], int], streams: list[int], code: CodeType
+    order: tuple[list[bytes], bytes, dict[bytes, bytes], int, bool], streams: list[int], code: CodeType
 ) -> None:
     """Be the process that was asked for, up to its last line; Python itself ends it as any other."""
-    words, folder, environment, umask = order
+    words, folder, environment, umask, has_terminal = order
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    if has_terminal:
+        os.setsid()
+        fcntl.ioctl(0, _TIOCSCTTY, 0)
+        assert isinstance(sys.stdout, TextIOWrapper)
+        sys.stdout.reconfigure(line_buffering=not sys.stdout.write_through)
     os.umask(umask)
     os.chdir(folder)
     os.environb.clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import select
 import signal
 import termios
@@ -15,13 +14,18 @@ from typing import Self
 
 import pyte
 
+from tools.command import on_terminal
+
 _WAIT = 90.0
 # What draws several lines in one go has them between these two (no wrapping, wrapping).
 _BEGINS, _ENDS = b"\x1b[?7l", b"\x1b[?7h"
 
 
 class Terminal:
-    """A screen of some columns and rows; everything that scrolled off is kept."""
+    """A screen of some columns and rows; everything that scrolled off is kept.
+
+    The command is on it in a fork as by `tools.command`, unless a new process ``starts``.
+    """
 
     def __init__(
         self,
@@ -31,16 +35,20 @@ class Terminal:
         environment: dict[str, str],
         columns: int = 80,
         rows: int = 24,
+        starts: bool = False,
     ) -> None:
         self._screen = pyte.HistoryScreen(columns, rows, history=100_000)
         self._stream = pyte.ByteStream(self._screen)
         self.written = b""
         self.code: int | None = None
-        self.pid, self._descriptor = pty.fork()
-        if self.pid == 0:
-            termios.tcsetwinsize(0, (rows, columns))
-            os.chdir(cwd)
-            os.execvpe(words[0], list(words), {"TERM": "xterm-256color", **environment})
+        self.pid, self._descriptor = on_terminal(
+            words,
+            folder=cwd,
+            environment={"TERM": "xterm-256color", **environment},
+            rows=rows,
+            columns=columns,
+            starts=starts,
+        )
 
     def __enter__(self) -> Self:
         return self
