@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import statistics
 import subprocess
@@ -15,11 +16,13 @@ import special
 import tasks
 import threads
 import trees
+from bare import listed
 from drive import append_to_ten, files_below
-from least import Least, rate
+from least import Least, Server, rate
 from sides import (
     GIT_ENVIRONMENT,
     ROOT,
+    Bare,
     Git,
     OneShot,
     Opencode,
@@ -667,11 +670,64 @@ def least(bench: Bench) -> list[Row]:
     roots = [
         bench.tree(sizes.saver_files, mean=4_000, purpose=f"saver{number}") for number in range(sizes.savers)
     ]
+    rows += [*_least_hooks(bench), *(_least_one_shot(bench, files=one) for one in (sizes.small, sizes.files))]
     alone = rate(roots, os.path.join(bench.place, "stores", "least"), saves=sizes.saves_a_saver)
     return [
         *rows,
         Row(f"the least: {sizes.savers} processes, 10-file saves", "saves/s", {"lastgood": alone}, "-"),
     ]
+
+
+def _least_hooks(bench: Bench) -> list[Row]:
+    """Measure a hook of bare Python that asks a server of bare Python, and what is asked at its socket."""
+    sizes, place = bench.sizes, os.path.join(bench.place, "stores", "least-asked")
+    root, side = bench.tree(sizes.small, purpose="least"), Bare()
+    side.open(root, place)
+    server = Server(place)
+    turns = iter(range(500_000, 600_000))
+    told = os.path.join(place, "told")
+    taken: Taken = {"answered at once": [], "that keeps a changed file": []}
+    alone: Taken = {name: [] for name in taken}
+    for _ in range(3 * sizes.rounds):
+        turn = next(turns)
+        trees.edit(root, files=sizes.small, count=1, turn=turn)
+        [path] = trees.edited(files=sizes.small, count=1, turn=turn)
+        for name, said in zip(taken, ("-", os.path.join(root, path)), strict=True):
+            with open(told, "w", encoding="utf-8") as file:
+                file.write(said)
+            alone[name].append(side.bare())
+            taken[name].append(side.asks(server.place, told))
+    asked = statistics.median(server.ask() * 1000 for _ in range(5 * sizes.rounds))
+    server.close()
+    rows = [Row("the least: asked at a socket, one row read", "ms", {"lastgood": asked}, "-")]
+    for name, seconds in taken.items():
+        ratios = [mine / bare for mine, bare in zip(seconds, alone[name], strict=True)]
+        figures = {"lastgood": statistics.median(seconds) * 1000}
+        work, ratio = f"the least: hook {name} (beside `python -c pass`)", statistics.median(ratios)
+        rows.append(Row(work, "ms", figures, "-", ratio=ratio, spread=halfway(ratios)))
+    return rows
+
+
+def _least_one_shot(bench: Bench, *, files: int) -> Row:
+    """Measure a process of bare Python that saves ten files, beside git."""
+    git, root = Git(), bench.tree(files, purpose="least-git")
+    git.open(root, bench.store(git))
+    git.first()
+    place = os.path.join(bench.place, "stores", f"least-process-{files}")
+    side, names = Bare(), os.path.join(place, "names")
+    side.open(root, place)
+    os.makedirs(place)
+    with open(names, "wb") as file:
+        marshal.dump(listed(root), file)
+    taken: Taken = {"lastgood": [], "git": []}
+    for turn in range(600_000, 600_000 + bench.sizes.rounds):
+        trees.edit(root, files=files, count=10, turn=turn)
+        changed = [os.path.join(root, path) for path in trees.edited(files=files, count=10, turn=turn)]
+        os.sync()
+        taken["lastgood"].append(side.keeps(names, place, changed))
+        taken["git"].append(git.save())
+    row = compared(f"the least: one-shot save, {files:,} files, 10 changed", taken, limit=1)
+    return replace(row, target="-", met=None)
 
 
 def _least_of(bench: Bench, *, files: int) -> list[Row]:

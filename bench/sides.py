@@ -8,8 +8,11 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Protocol
+
+import bare
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -420,6 +423,18 @@ class Resident(OneShot):
     def close(self) -> None:
         self._watching.terminate()
         self._watching.wait()
+
+
+class Bare(OneShot):
+    """Programs that do what nobody is spared, and no more."""
+
+    def asks(self, server: str, told: str) -> float:
+        """Have a hook hand on what a file says, and return its seconds."""
+        return self._spawn("-c", bare.CLIENT, server, given=told)
+
+    def keeps(self, names: str, store: str, changed: Sequence[str]) -> float:
+        """Have a process look at all files and keep those that changed, and return its seconds."""
+        return self._spawn("-c", bare.ONE_SHOT, os.path.dirname(bare.__file__), names, store, *changed)
 
 
 def ours() -> Driven:
