@@ -62,6 +62,8 @@ def hint(*words: str) -> str:
         ("restore --source=@~1 a.txt", "lastgood restore @~1 a.txt"),
         ("restore -f @", "--yes"),
         ("restore --hard @", "lastgood restore @"),
+        ("task done T01 --step 12/15", "lastgood progress set --step 12/15"),
+        ("save --phase=build it", "lastgood progress set --phase build"),
         ("log -p a.txt", "lastgood diff --previous REF PATH"),
     ],
 )

@@ -216,6 +216,9 @@ _OPTIONS = {
 
 
 _TIMED = frozenset(f"--{word}" for word in ("time", "date", "at", "since", "before", "ago"))
+# What `progress set` takes of these is often said with the verbs that change it, and with what keeps it.
+_PLACES = frozenset(f"--{word}" for word in ("phase", "iteration", "step", "artifact", "state"))
+_OF_WORK = frozenset({"task", "feature", "sprint", "session", "save"})
 _COUNTING = frozenset(f"--{word}" for word in ("turns", "runs", "steps", "count", "last"))
 
 
@@ -248,6 +251,8 @@ def _valued(verb: str, option: str, value: str, after: Sequence[str], *, before:
         return saying(given or "WORD")
     if verb == "rewind" and option in _COUNTING:
         return f"the number stands alone: lastgood rewind {quoted(given or 'N')}"
+    if verb in _OF_WORK and option in _PLACES:
+        return f"where the work stands comes first: lastgood progress set {option} {quoted(given or 'VALUE')}"
     others = [one for one in (*before, *after[0 if value else 1 :]) if not one.startswith("-")]
     if verb == "restore" and option in _TIMED:
         return _at_time(given, others)
