@@ -335,7 +335,7 @@ def _missing(reader: GitReader, stored: set[bytes], besides: Collection[bytes]) 
     for commit in filter(stored.__contains__, checkpoint_commits(reader, besides)):
         for oid, needed_by in _walk(reader, commit, seen):
             if oid not in stored:
-                reason = f"it is missing, and {needed_by.hex()} needs it"
+                reason = f"{oid.hex()} is missing, and {needed_by.hex()} needs it"
                 yield GitFault(file="objects", oid=oid, reason=reason, mendable=False)
 
 
