@@ -89,6 +89,18 @@ def test_a_turn_of_which_all_was_kept_before_it_ended_is_one_all_the_same(agent:
     assert (agent.project / "file").read_text() == "as it was"
 
 
+def test_what_a_dead_run_said_is_kept_once_however_often_it_is_recovered(agent: Agent) -> None:
+    """S10, P7c: also while nobody is at work in its session."""
+    agent.quietly("SessionStart")
+    agent.turn("write it", "one")
+    agent.asked("go on")
+    agent.process.kill()
+    agent.process.wait()
+    for how in ("--rollback", "--rollback", "--continue"):
+        agent.lastgood("recover", how)
+    assert [kind for kind, _ in agent.told()].count("interrupt") == 1
+
+
 def test_a_rewind_says_how_to_keep_what_a_person_changed_between_turns(agent: Agent) -> None:
     """T15, T17."""
     agent.quietly("SessionStart")

@@ -165,9 +165,15 @@ def _is_readable(context: Context, path: bytes) -> bool:
 
 
 def _holder(context: Context, session: Session) -> Checkpoint | None:
-    """Return the newest checkpoint of a session that holds its conversation."""
-    path = _path(session)
-    for one in context.catalogue.find(Query(workspace_key=context.key, session=session.id, limit=_LOOKED_AT)):
-        if one.manifest.conversation is not None and one.manifest.conversation.source == path:
-            return one
+    """Return the newest checkpoint that holds a session's conversation: of the session, or of none.
+
+    What is kept of one that nobody is at work in is of none.
+    """
+    path, of = _path(session), {session.id, None}
+    for within in (None, session.id):
+        query = Query(workspace_key=context.key, session=within, limit=_LOOKED_AT)
+        for one in context.catalogue.find(query):
+            held = one.manifest.conversation
+            if one.session in of and held is not None and held.source == path:
+                return one
     return None
