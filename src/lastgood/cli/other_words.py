@@ -230,6 +230,9 @@ def answer_option(verb: str, word: str, after: Sequence[str], *, before: Sequenc
     option, _, value = word.partition("=")
     if word[1:].isascii() and word[1:].isdigit():
         return _number_told(verb, word[1:])
+    if verb in _OF_WORK and option in _PLACES:
+        said = quoted(value or next(iter(after), "VALUE"))
+        return f"where the work stands comes first: lastgood progress set {option} {said}"
     return _valued(verb, option, value, after, before=before) or _OPTIONS.get((verb, option))
 
 
@@ -251,8 +254,6 @@ def _valued(verb: str, option: str, value: str, after: Sequence[str], *, before:
         return saying(given or "WORD")
     if verb == "rewind" and option in _COUNTING:
         return f"the number stands alone: lastgood rewind {quoted(given or 'N')}"
-    if verb in _OF_WORK and option in _PLACES:
-        return f"where the work stands comes first: lastgood progress set {option} {quoted(given or 'VALUE')}"
     others = [one for one in (*before, *after[0 if value else 1 :]) if not one.startswith("-")]
     if verb == "restore" and option in _TIMED:
         return _at_time(given, others)
