@@ -37,6 +37,7 @@ CHEAP_IMPORTS = {
     "__future__",
     "_abc",
     "_blake2",
+    "_ctypes",
     "_codecs",
     "_collections_abc",
     "_frozen_importlib_external",

@@ -15,6 +15,7 @@ import pytest
 from lastgood.host import SystemClock
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner import beside, select
+from lastgood.scanner.states import Sheet
 from lastgood.testing.clock import FakeClock
 from tools.desk import Desk
 from tools.living import children
@@ -188,6 +189,7 @@ def test_an_entry_that_cannot_be_asked_leaves_each_file_its_own_content(
         return ask(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
 
     monkeypatch.setattr(os, "stat", asked)
+    monkeypatch.setattr(Sheet, "ask", lambda *_asked: None)
     scan = desk.scan()
     assert desk.gaps(scan) == {"folder5/file05a": "unreadable"}
     for number in range(12):

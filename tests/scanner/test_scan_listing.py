@@ -12,7 +12,7 @@ import pytest
 from lastgood.host import SystemClock
 from lastgood.model.tree import DIRECTORY, StoredTree, TreeId, compare
 from lastgood.paths import join
-from lastgood.scanner import NAMES, SEEN, read
+from lastgood.scanner import NAMES, SEEN, states
 from lastgood.scanner import scan as mounts
 from lastgood.scanner.read import Lister, Listing
 from lastgood.scanner.scan import WorkspaceScan
@@ -212,15 +212,33 @@ def test_one_directory_to_prove_is_not_worth_a_new_cache(desk: Desk, monkeypatch
     assert (record[NAMES].count(b"f"), len(record[SEEN])) == (4, 5)
 
 
-def test_file_systems_are_told_by_their_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_prove_names_on_known_file_systems_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     descriptor = os.open(tmp_path, os.O_RDONLY)
     device = os.fstat(descriptor).st_dev
-    lines = {b"mnt_id:": [b"mnt_id:", b"7"], b"7": b"7 1 0:9 / /work rw shared:2 - ext4 /dev/sda rw".split()}
-    monkeypatch.setattr(read, "_fields", lambda _path, *, named: lines.get(named, []))
-    assert mounts.proving_device(descriptor) == device
-    for other in (b"7 1 0:9 / /work rw - fuse.sshfs host: rw", b"7 1 0:9 / /work rw", b""):
-        lines[b"7"] = other.split()
-        assert mounts.proving_device(descriptor) is None
+    for number, proving in ((0xEF53, device), (0x65735546, None), (None, None)):
+        monkeypatch.setattr(mounts, "file_system_number", lambda _root, number=number: number)
+        assert mounts.proving_device(descriptor) == proving
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("files", [0, 60, 61, 130])
+def test_a_sheet_says_what_stat_does(tmp_path: Path, files: int) -> None:
+    """S1: so a directory that one has signed is known again by the other."""
+    (tmp_path / "folder").mkdir(mode=0o2750)
+    (tmp_path / "old").touch()
+    os.utime(tmp_path / "old", ns=(0, -1_500_000_001))
+    os.mkfifo(tmp_path / "pipe")
+    os.symlink("nowhere", tmp_path / "link")
+    for number in range(files):
+        (tmp_path / f"file{number}").write_text("x" * number)
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    names = [os.fsencode(name) for name in os.listdir(descriptor)]
+    said, asked = states.Sheet().ask(descriptor, names), states.ask(descriptor, names)
+    assert said == states.packed(asked)
+    assert states.unpacked(said) == asked
+    assert states.Sheet().ask(descriptor, [*names, b"gone"]) is None
     os.close(descriptor)
 
 

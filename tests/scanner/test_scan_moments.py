@@ -88,7 +88,9 @@ class Frozen:
             mode, size, _, _, inode = real(seen)
             return mode, size, self.at, self.at, inode
 
-        monkeypatch.setattr("lastgood.scanner.read.evidence", evidence)
+        for module in ("read", "states"):
+            monkeypatch.setattr(f"lastgood.scanner.{module}.evidence", evidence)
+        monkeypatch.setattr("lastgood.scanner.states.Sheet.ask", lambda *_asked: None)
 
 
 def young_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Desk, FakeClock, Frozen]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     # Inode, size, modification and change time.
     Source = tuple[int, int, int, int]
 
-_FORMAT = b"lastgood scan cache 2\n"
+_FORMAT = b"lastgood scan cache 3\n"
 _RECORDS = b"/scan.records"
 _LOCK = b"/scan.lock"
 _DETAILS_PREFIX = b"scan.details."

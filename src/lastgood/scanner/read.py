@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from _blake2 import blake2b
-from marshal import dumps
 
 from lastgood.errors import Unsafe, crowded
 from lastgood.files import digest, is_written_by_nobody
 from lastgood.paths import printable, to_text
 from lastgood.scanner import (
     CAPTURED,
-    FORMAT_DIRECTORY,
     FORMAT_FILE,
     FORMAT_LINK,
     FORMAT_MASK,
@@ -29,11 +28,12 @@ from lastgood.scanner import (
     UNSTABLE,
     evidence,
 )
+from lastgood.scanner.states import ask, packed, sheet, unpacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, Final
+    from typing import Final
 
     from lastgood.engine import ObjectWriter
     from lastgood.host import Clock
@@ -187,6 +187,26 @@ def file_system(directory: int) -> bytes:
         return line[line.index(b"-") + 1]
     except (OSError, ValueError, IndexError):  # not Linux, or without /proc
         return b""
+
+
+# More than struct statfs has, which begins with the number of the type.
+_STATFS_BYTES = 256
+
+
+def file_system_number(directory: int) -> int | None:
+    """Return the number of an open directory's file system, statfs(2); None if nothing tells it."""
+    if sys.platform != "linux":
+        return None
+    try:
+        from lastgood.scanner.direct import look_up, pointers
+
+        told = bytearray(_STATFS_BYTES)
+        if look_up("fstatfs")(directory, *pointers(told, apart=_STATFS_BYTES)):
+            return None
+    except (ImportError, OSError):  # a Python without `_ctypes`
+        return None
+    number: int = memoryview(told).cast("l")[0]
+    return number
 
 
 def _fields(path: bytes, *, named: bytes) -> list[bytes]:
@@ -351,27 +371,27 @@ def _digest(descriptor: int, size: int) -> bytes:
 class Listing:
     """A directory as it was listed: names in the file system's order, and what stat said of each.
 
-    ``names`` are joined by NUL. ``stats`` has the mode alone for a directory; ``lost`` are entries that
-    could not be asked. ``seen`` is what stat said of the directory itself, where that proves the names.
+    ``names`` are joined by NUL, ``states`` are as they are compared; ``lost`` are entries that could not be
+    asked. ``seen`` is what stat said of the directory itself, where that proves the names.
     """
 
-    __slots__ = ("descriptor", "lost", "names", "seen", "signature", "stats")
+    __slots__ = ("descriptor", "lost", "names", "seen", "signature", "states")
 
     def __init__(
-        self,
-        descriptor: int,
-        names: bytes,
-        *,
-        stats: Sequence[Evidence | int],
-        seen: Seen,
-        lost: Sequence[bytes] = (),
+        self, descriptor: int, names: bytes, *, states: bytes, seen: Seen, lost: Sequence[bytes] = ()
     ) -> None:
         self.descriptor: int = descriptor
         self.names: bytes = names
-        self.stats: Sequence[Evidence | int] = stats
+        self.states: bytes = states
         self.seen: Seen = seen
         self.lost: Sequence[bytes] = lost
-        self.signature: bytes = sign(names, stats)
+        # Equal only if the names are, and what was said of every entry.
+        self.signature: bytes = digest(b"%d\0%b%b" % (len(names), names, states))
+
+    @property
+    def stats(self) -> Sequence[Evidence | int]:
+        """What stat said of each entry, the mode alone of a directory."""
+        return unpacked(self.states)
 
     def fits(self, record: Record) -> bool:
         """Tell whether everything is as it was recorded."""
@@ -392,19 +412,22 @@ class Lister:
         self.watch = watch
         self._device = device
         self._clock = clock
+        # On other devices an answer may take as long as a network does: nobody's threads wait for that.
+        self._sheet = None if device is None else sheet()
 
     def list(self, descriptor: int, *, known: Record | None) -> Listing:
         """List a directory, of which a record may be ``known``; OSError if that is refused."""
-        if known is not None and known[SEEN] and known[SEEN] == self._seen(descriptor):
+        now, here = self._clock.now(), self._seen(descriptor)
+        if here and known is not None and known[SEEN] == here:
             names = known[NAMES]
             try:
-                return Listing(descriptor, names, stats=_ask(descriptor, names), seen=known[SEEN])
+                return Listing(descriptor, names, states=self._ask(descriptor, names, here), seen=here)
             except OSError:  # an entry went just now, or cannot be asked
-                pass
-        seen = self._settled(descriptor)
+                now, here = self._clock.now(), self._seen(descriptor)
         names = os.fsencode("\0".join(os.listdir(descriptor)))
+        seen = () if not here or is_racy(here, now) else here
         try:
-            return Listing(descriptor, names, stats=_ask(descriptor, names), seen=seen)
+            return Listing(descriptor, names, states=self._ask(descriptor, names, here), seen=seen)
         except OSError:
             return _list_what_is_left(descriptor, names)
 
@@ -414,32 +437,24 @@ class Lister:
         return listing.fits(record) and not listing.proves_more(record)
 
     def _seen(self, descriptor: int) -> Seen:
+        """Return what stat says of a directory, () on another device."""
         if self._device is None:
             return ()
         seen = os.fstat(descriptor)
         return evidence(seen) if seen.st_dev == self._device else ()
 
-    def _settled(self, descriptor: int) -> Seen:
-        """Return what differs as soon as an entry comes or goes from now on; () if that is not sure."""
-        now = self._clock.now()
-        seen = self._seen(descriptor)
-        return () if not seen or is_racy(seen, now) else seen
+    def _ask(self, descriptor: int, names: bytes, here: Seen) -> bytes:
+        """Ask for each entry of a directory, which is on the device if it was seen there."""
+        if here and self._sheet is not None:
+            states = self._sheet.ask(descriptor, names_of(names))
+            if states is not None:
+                return states
+        return packed(ask(descriptor, names_of(names)))
 
 
 def names_of(joined: bytes) -> list[bytes]:
     """Return the names of a listing."""
     return joined.split(b"\0") if joined else []
-
-
-def _ask(descriptor: int, names: bytes) -> list[Evidence | int]:
-    ask = os.stat
-    return [
-        evidence(seen)
-        if (seen := ask(name, dir_fd=descriptor, follow_symlinks=False)).st_mode & FORMAT_MASK
-        != FORMAT_DIRECTORY
-        else seen.st_mode
-        for name in names_of(names)
-    ]
 
 
 def _list_what_is_left(descriptor: int, names: bytes) -> Listing:
@@ -449,17 +464,10 @@ def _list_what_is_left(descriptor: int, names: bytes) -> Listing:
     stats: list[Evidence | int] = []
     for name in names_of(names):
         try:
-            stats += _ask(descriptor, name)
+            stats += ask(descriptor, [name])
         except OSError as error:
             if error.errno not in GONE:
                 lost.append(name)
             continue
         left.append(name)
-    return Listing(descriptor, b"\0".join(left), stats=stats, seen=(), lost=lost)
-
-
-def sign(names: bytes, stats: Sequence[Evidence | int]) -> bytes:
-    """Return the signature of a directory: equal only if every entry's stat data are."""
-    # Version 2 of the format does not depend on how often an object is referred to.
-    body: Any = (names, stats)
-    return digest(dumps(body, 2))
+    return Listing(descriptor, b"\0".join(left), states=packed(stats), seen=(), lost=lost)

@@ -50,7 +50,7 @@ from lastgood.scanner.cache import CachedTree, Conditions, Details, DetailsLost
 from lastgood.scanner.read import (
     FileReader,
     Lister,
-    file_system,
+    file_system_number,
     multigrain_device,
     names_in,
     open_root,
@@ -423,14 +423,16 @@ def _never() -> bool:
 
 # --- On which file systems the times of a directory prove what names are in it (decision 021) ---
 
-# Local ones, which change a directory's times together with its entries. What is served from elsewhere, or
-# by a program, may say the times that it remembers.
-_KEEPING = frozenset({b"btrfs", b"ext3", b"ext4", b"f2fs", b"overlay", b"tmpfs", b"xfs", b"zfs"})
+# Local ones, which change a directory's times together with its entries, by their numbers in <linux/magic.h>.
+# What is served from elsewhere, or by a program, may say the times that it remembers.
+_EXT_2_3_4, _XFS, _BTRFS, _F2FS = 0xEF53, 0x58465342, 0x9123683E, 0xF2F52010
+_ZFS, _TMPFS, _OVERLAY = 0x2FC12FC1, 0x01021994, 0x794C7630
+_KEEPING = frozenset({_EXT_2_3_4, _XFS, _BTRFS, _F2FS, _ZFS, _TMPFS, _OVERLAY})
 
 
 def proving_device(directory: int) -> int | None:
     """Return the device of an open directory; None unless times are known to prove names there."""
-    return os.fstat(directory).st_dev if file_system(directory) in _KEEPING else None
+    return os.fstat(directory).st_dev if file_system_number(directory) in _KEEPING else None
 
 
 # --- Reads a workspace into a tree, in this process ---

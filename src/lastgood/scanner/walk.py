@@ -108,6 +108,12 @@ class Frame:
         self.token: bytes = token
         self.below: list[bytes] = below
 
+    def close(self) -> None:
+        """Close the directory; harmless when repeated."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
 
 class Walk:
     """One walk. ``kept`` are the records taken over, ``nodes`` what was examined, both by path.
@@ -196,42 +202,40 @@ class Walk:
             while stack:
                 frame = stack[-1]
                 if frame.below:
-                    self._enter(frame, frame.below.pop(), stack=stack, root=root)
+                    inside = self._enter(frame, frame.below.pop(), stack=stack, root=root)
+                    if inside is not None:
+                        _go_down(inside, stack)
                     continue
-                stack.pop()
-                if frame.descriptor >= 0:
-                    os.close(frame.descriptor)
-                    frame.descriptor = -1
+                stack.pop().close()
                 if frame.left:
                     frame.below = frame.left
                     frame.left = []
                     left.append(frame)
         finally:
             for frame in stack:
-                if frame.descriptor >= 0:
-                    os.close(frame.descriptor)
+                frame.close()
         return left
 
-    def _enter(self, frame: Frame, name: bytes, *, stack: list[Frame], root: int) -> None:
+    def _enter(self, frame: Frame, name: bytes, *, stack: Sequence[Frame], root: int) -> Frame | None:
+        """Look at a subdirectory, and return it with those in it, if it can be entered and has to be."""
         path = frame.path + b"/" + name if frame.path else name
         if path in self._parts:
             frame.left.append(name)
-            return
+            return None
         above = BURIED if name in frame.buried else frame.token
         record = self._records.get(path)
         if (
-            self._ways is not None
+            record is not None
+            and self._ways is not None
             and path not in self._ways
-            and record is not None
             and record[ABOVE] == above
         ):
-            return
+            return None
         if self._late():
             self._bar(path, BUDGET)
-            return
+            return None
         if record is not None and self._is_unchanged(record, path) and self._still_holds(record, path, above):
-            stack.append(self._take_over(record, path, -1))
-            return
+            return self._take_over(record, path, -1)
         try:
             if frame.descriptor < 0:
                 _reopen(root, stack)
@@ -241,13 +245,8 @@ class Walk:
             if state is None:  # or one above it, where that had to be opened anew
                 self.vanished[path] = frame.inodes.get(name) if frame.descriptor >= 0 else None
             self._bar(path, state or VANISHED)
-            return
-        stack.append(self._visit(descriptor, path, above))
-        if len(stack) > _OPEN_DIRECTORIES:
-            deep = stack[-_OPEN_DIRECTORIES]
-            if deep.descriptor >= 0:
-                os.close(deep.descriptor)
-                deep.descriptor = -1
+            return None
+        return self._visit(descriptor, path, above)
 
     def _bar(self, path: bytes, state: int) -> None:
         """Take note that a directory cannot be looked at, and why."""
@@ -365,6 +364,16 @@ class Walk:
             same_index=trust.index,
             held_by_old=was_previous,
         )
+
+
+def _go_down(frame: Frame, stack: list[Frame]) -> None:
+    """Visit what is in a directory next, if there is anything to be entered."""
+    if not frame.below:
+        frame.close()
+        return
+    stack.append(frame)
+    if len(stack) > _OPEN_DIRECTORIES:
+        stack[-_OPEN_DIRECTORIES].close()
 
 
 def _inodes(descriptor: int, names: Sequence[bytes]) -> dict[bytes, int]:

@@ -1,0 +1,156 @@
+"""What stat(2) says of the entries of a directory, as columns of numbers.
+
+A scan that finds everything as it was does nearly nothing but ask, and to make an object of each answer
+takes half of that time. So statx(2) writes the answers side by side into one sheet of memory, which is copied
+column by column; objects are made of what differs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _struct import Struct, pack
+from itertools import repeat
+
+from lastgood.scanner import FORMAT_DIRECTORY, FORMAT_MASK, evidence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Final
+
+    from lastgood.scanner import Evidence
+
+# So many answers are taken in at a time.
+_ROWS: Final = 64
+
+# struct statx of <linux/stat.h>, the same for every processor: where in it the columns lie.
+_ROW_BYTES: Final = 256
+_EIGHTS, _FOURS, _TWOS = _ROW_BYTES // 8, _ROW_BYTES // 4, _ROW_BYTES // 2
+_MODE, _INODE, _SIZE, _CTIME, _CTIME_NS, _MTIME, _MTIME_NS = 28, 32, 40, 96, 104, 112, 120
+_SECOND: Final = 1_000_000_000
+# AT_SYMLINK_NOFOLLOW and AT_NO_AUTOMOUNT, STATX_BASIC_STATS: what `os.lstat` asks.
+_FLAGS: Final = 0x100 | 0x800
+_MASK: Final = 0x7FF
+
+# Of a mode the byte with the format, and for each such byte 1 if it is a directory's.
+_FORMAT_BYTE: Final = 1 if sys.byteorder == "little" else 0
+_IS_DIRECTORY: Final = bytes(byte & 0xF0 == FORMAT_DIRECTORY >> 8 for byte in range(256))
+# What is said of a directory beside its mode changes with what is in it.
+_END: Final = _MTIME_NS + 4
+_NOTHING: Final = bytes(_END - _INODE)
+
+
+# --- As they are kept: blocks of so many entries, in each the columns one after another ---
+
+# Inodes, sizes, seconds and nanoseconds of both times, modes.
+_ENTRY_BYTES: Final = 42
+
+
+def packed(stats: Sequence[Evidence | int]) -> bytes:
+    """Return what was said of some entries, the mode alone of a directory, as it is compared."""
+    blocks = []
+    for start in range(0, len(stats), _ROWS):
+        rows = [(one, 0, 0, 0, 0) if isinstance(one, int) else one for one in stats[start : start + _ROWS]]
+        modes, sizes, mtimes, ctimes, inodes = zip(*rows, strict=True)
+        many = len(rows)
+        blocks += [pack(f"={many}Q", *inodes), pack(f"={many}Q", *sizes)]
+        for times in (ctimes, mtimes):
+            blocks.append(pack(f"={many}q", *(time // _SECOND for time in times)))
+            blocks.append(pack(f"={many}I", *(time % _SECOND for time in times)))
+        blocks.append(pack(f"={many}H", *modes))
+    return b"".join(blocks)
+
+
+def unpacked(states: bytes) -> list[Evidence | int]:
+    """Return what was said of some entries."""
+    found: list[Evidence | int] = []
+    start = 0
+    while start < len(states):
+        many = min(_ROWS, (len(states) - start) // _ENTRY_BYTES)
+        numbers = Struct(f"={many}Q{many}Q{many}q{many}I{many}q{many}I{many}H").unpack_from(states, start)
+        inodes, sizes, ctimes, ctime_ns, mtimes, mtime_ns, modes = (
+            numbers[place : place + many] for place in range(0, 7 * many, many)
+        )
+        found += [
+            mode
+            if mode & FORMAT_MASK == FORMAT_DIRECTORY
+            else (mode, size, mtime * _SECOND + mtime_part, ctime * _SECOND + ctime_part, inode)
+            for mode, size, mtime, mtime_part, ctime, ctime_part, inode in zip(
+                modes, sizes, mtimes, mtime_ns, ctimes, ctime_ns, inodes, strict=True
+            )
+        ]
+        start += many * _ENTRY_BYTES
+    return found
+
+
+# --- Asks ---
+
+
+def ask(descriptor: int, names: Sequence[bytes]) -> list[Evidence | int]:
+    """Ask for each entry of an open directory; OSError if that is refused for one."""
+    stat = os.stat
+    return [
+        evidence(seen)
+        if (seen := stat(name, dir_fd=descriptor, follow_symlinks=False)).st_mode & FORMAT_MASK
+        != FORMAT_DIRECTORY
+        else seen.st_mode
+        for name in names
+    ]
+
+
+class Sheet:
+    """Memory for some answers, to be used by one scan, and the call that fills it."""
+
+    def __init__(self) -> None:
+        from lastgood.scanner.direct import look_up, pointers
+
+        self._call = look_up("statx")
+        self._memory = bytearray(_ROWS * _ROW_BYTES)
+        self._rows = pointers(self._memory, apart=_ROW_BYTES)
+        memory = memoryview(self._memory)
+        self._eights, self._fours, self._twos = memory.cast("Q"), memory.cast("I"), memory.cast("H")
+
+    def ask(self, descriptor: int, names: Sequence[bytes]) -> bytes | None:
+        """Return what is said of each entry of an open directory; None if one could not be asked."""
+        if len(names) <= _ROWS:
+            return self._asked(descriptor, names)
+        blocks = []
+        for start in range(0, len(names), _ROWS):
+            block = self._asked(descriptor, names[start : start + _ROWS])
+            if block is None:
+                return None
+            blocks.append(block)
+        return b"".join(blocks)
+
+    def _asked(self, descriptor: int, names: Sequence[bytes]) -> bytes | None:
+        if any(map(self._call, repeat(descriptor), names, repeat(_FLAGS), repeat(_MASK), self._rows)):
+            return None
+        many = len(names)
+        modes = self._twos[_MODE // 2 : many * _TWOS : _TWOS].tobytes()
+        directories = modes[_FORMAT_BYTE::2].translate(_IS_DIRECTORY)
+        place = directories.find(1)
+        while place >= 0:
+            start = place * _ROW_BYTES
+            self._memory[start + _INODE : start + _END] = _NOTHING
+            place = directories.find(1, place + 1)
+        eights, fours = self._eights, self._fours
+        return b"".join(
+            (
+                eights[_INODE // 8 : many * _EIGHTS : _EIGHTS].tobytes(),
+                eights[_SIZE // 8 : many * _EIGHTS : _EIGHTS].tobytes(),
+                eights[_CTIME // 8 : many * _EIGHTS : _EIGHTS].tobytes(),
+                fours[_CTIME_NS // 4 : many * _FOURS : _FOURS].tobytes(),
+                eights[_MTIME // 8 : many * _EIGHTS : _EIGHTS].tobytes(),
+                fours[_MTIME_NS // 4 : many * _FOURS : _FOURS].tobytes(),
+                modes,
+            )
+        )
+
+
+def sheet() -> Sheet | None:
+    """Return a sheet for one scan; None where no call can fill it."""
+    try:
+        return Sheet()
+    except (ImportError, OSError):  # a Python without `_ctypes`, a library without the call
+        return None
