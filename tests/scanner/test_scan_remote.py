@@ -19,6 +19,7 @@ from lastgood.errors import Internal, NotFound
 from lastgood.host import ScanRequest
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner.remote import RemoteScanner
+from lastgood.scanner.scan import WorkspaceScan
 from lastgood.settings import CaptureSettings
 from tools.desk import Desk
 from tools.living import children, descriptors, eventually
@@ -52,18 +53,38 @@ def plant(desk: Desk) -> None:
 def test_a_remote_scan_finds_what_a_local_one_finds(far: Desk) -> None:
     plant(far)
     remote = far.save(max_file_size=4_000_000, include=("x",))
-    again = far.save(max_file_size=4_000_000, include=("x",))
+    again = [far.save(max_file_size=4_000_000, include=("x",)) for _ in range(3)]
+    assert isinstance(again[-1], WorkspaceScan)
+    assert not again[-1].worth_keeping
     far.scanner = None
     local = far.scan(max_file_size=4_000_000, include=("x",))
-    assert remote.result == local.result == again.result
+    for scan in again:
+        assert scan.result == remote.result == local.result
     assert far.held(remote)[b"sub/large"][2] == (far.root / "sub" / "large").read_bytes()
-    for scan in (remote, again):
+    for scan in (remote, *again):
         for path in (b"", b"sub", b"inner", b"none"):
             assert scan.directory(path) == local.directory(path)
             assert scan.left_out(path) == local.left_out(path)
         assert scan.stamp(b"odd") == local.stamp(b"odd")
         assert scan.ignored(b"sub/b.log", directory=False) is True
         assert scan.ignored(b"sub/b.txt", directory=False) is False
+
+
+def test_what_another_scan_left_since_is_not_passed_over(far: Desk) -> None:
+    """S1: of records that are told to be as they were, those are meant that lie on the disk."""
+    plant(far)
+    for _ in range(3):
+        far.save()
+    far.write("sub/more", "more")
+    time.sleep(0.06)
+    elsewhere, far.scanner = far.scanner, None
+    far.save()
+    far.scanner = elsewhere
+    for _ in range(2):
+        scan = far.save()
+        assert isinstance(scan, WorkspaceScan)
+        assert not scan.worth_keeping
+        assert b"more" in {entry.name for entry in not_none(scan.directory(b"sub"))}
 
 
 def test_what_the_caller_added_before_is_not_lost(far: Desk) -> None:

@@ -32,6 +32,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from lastgood.scanner.cache import CachedTree
+
 # So long it waits for a question: a fork of the caller may hold the other end open for ever.
 PATIENCE_SECONDS = 60
 # What the caller had inherited, and handed on: whoever waits for its end should not wait for this process.
@@ -86,18 +88,25 @@ def _write(said: bytes) -> bool:
     return True
 
 
+# What the last scan left, as far as it is what lies on the disk.
+_left: list[CachedTree] = []
+
+
 def _scan(question: dict[str, Any]) -> dict[str, Any]:
-    store = question["store"]
+    store, known = question["store"], _left.pop() if _left else None
     engine = GitEngine(store + b"/objects.git", temporary=store + b"/tmp")
     try:
-        scanner = WorkspaceScanner(cache=question["cache"], clock=SystemClock(), objects=engine)
+        scanner = WorkspaceScanner(cache=question["cache"], clock=SystemClock(), objects=engine, known=known)
         writer = engine.resume(question["detached"])
         try:
             scan = scanner.scan(request_of(question["request"]), writer=writer)
         except LastgoodError:
             writer.abandon()  # what was handed over is of no use to a caller that fails
             raise
-        return {"scan": plain_scan(scan), "detached": dict(writer.detach())}
+        if not scan.worth_keeping:
+            _left.append(scan.snapshot)
+        plain = plain_scan(scan, known=question["known"])
+        return {"scan": plain, "detached": dict(writer.detach())}
     finally:
         engine.close()
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from lastgood.engine import Engine, ObjectReader, ObjectWriter
     from lastgood.ignore import Text
+    from lastgood.scanner.cache import Source
 
     Plain = dict[str, Any]
     Answer = Mapping[str, dict[str, object]]
@@ -280,27 +281,38 @@ def request_of(plain: Plain) -> ScanRequest:
     return ScanRequest(**fields)
 
 
-def plain_scan(scan: WorkspaceScan) -> Plain:
-    """Return a scan, with all that is needed to ask it and to keep it, as plain values."""
-    conditions = scan.snapshot.conditions
+def plain_scan(scan: WorkspaceScan, *, known: Source | None) -> Plain:
+    """Return a scan, with all that is needed to ask it and to keep it, as plain values.
+
+    Its records are left out if they are those that the caller has of a ``known`` cache.
+    """
+    snapshot = scan.snapshot
+    conditions = snapshot.conditions
     assert conditions is not None
+    source = None if scan.worth_keeping else snapshot.source
     return {
         "result": _plain_result(scan.result),
         "conditions": conditions.as_dict(),
-        "records": scan.snapshot.records,
-        "name": scan.snapshot.details.name,
-        "pending": scan.snapshot.details.pending,
+        "records": None if source is not None and source == known else snapshot.records,
+        "source": source,
+        "name": snapshot.details.name,
+        "pending": snapshot.details.pending,
         "rules": scan.outer_rules.as_dict(),
         "texts": {path: tuple(map(_plain_text, texts)) for path, texts in scan.fresh_texts.items()},
         "worth_keeping": scan.worth_keeping,
     }
 
 
-def scan_of(plain: Plain, *, folder: bytes, objects: ObjectReader) -> WorkspaceScan:
-    """Return the scan that `plain_scan` described; ``folder`` is that of the cache."""
+def scan_of(plain: Plain, *, folder: bytes, objects: ObjectReader, known: CachedTree | None) -> WorkspaceScan:
+    """Return the scan that `plain_scan` described; ``folder`` is that of the cache, ``known`` as there."""
     details = Details(folder, plain["name"])
     details.pending = plain["pending"]
-    snapshot = CachedTree(Conditions(**plain["conditions"]), records=plain["records"], details=details)
+    records = plain["records"]
+    if records is None:
+        assert known is not None
+        records = known.records
+    conditions = Conditions(**plain["conditions"])
+    snapshot = CachedTree(conditions, records=records, details=details, source=plain["source"])
     return WorkspaceScan(
         _result_of(plain["result"]),
         folder=folder,
@@ -380,6 +392,8 @@ class RemoteScanner:
         self._python = os.fsencode(sys.executable or "") if python is None else python
         self._ready: list[ScanProcess] = []
         self._closed = False
+        # What is known of the cache as it lies on the disk, so that it need not be said again.
+        self._known: CachedTree | None = None
 
     def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> WorkspaceScan:
         """Read the workspace; raises what a local scan would, `Internal` if the process breaks down.
@@ -388,14 +402,15 @@ class RemoteScanner:
         """
         if not os.path.basename(self._python).startswith((b"python", b"pypy")):
             return self._here(request, writer=writer)  # an application with an interpreter inside
+        known = self._known
         for _ in range(_ATTEMPTS):
             try:
-                answer = self._elsewhere(request, writer=writer)
+                answer = self._elsewhere(request, writer=writer, known=known)
             except Killed:
                 continue
             if answer is None:
                 return self._here(request, writer=writer)
-            return self._found(answer, writer=writer)
+            return self._found(answer, writer=writer, known=known)
         raise Busy(
             "the process that scans the workspace was killed, and so was the one that tried once more: this"
             " machine may be short of memory, or something ends what it does not know",
@@ -403,7 +418,9 @@ class RemoteScanner:
             details={"attempts": _ATTEMPTS},
         )
 
-    def _elsewhere(self, request: ScanRequest, *, writer: ObjectWriter) -> Answer | None:
+    def _elsewhere(
+        self, request: ScanRequest, *, writer: ObjectWriter, known: CachedTree | None
+    ) -> Answer | None:
         """Return the answer of a process, None if none can be started; the writer is its, or ours again."""
         detached = writer.detach()
         answer = None
@@ -414,6 +431,7 @@ class RemoteScanner:
                     "cache": self._cache,
                     "store": self._store,
                     "detached": dict(detached),
+                    "known": None if known is None else known.source,
                 }
             )
             with SHORT_SWITCH_INTERVAL:
@@ -423,12 +441,15 @@ class RemoteScanner:
                 writer.take_back()
         return answer
 
-    def _found(self, answer: Answer, *, writer: ObjectWriter) -> WorkspaceScan:
+    def _found(self, answer: Answer, *, writer: ObjectWriter, known: CachedTree | None) -> WorkspaceScan:
         fault = answer.get("error")
         if fault is not None:
             raise _error_of(fault)
         writer.adopt(answer["detached"])
-        return scan_of(answer["scan"], folder=self._cache, objects=self._engine)
+        scan = scan_of(answer["scan"], folder=self._cache, objects=self._engine, known=known)
+        if scan.snapshot.source is not None:
+            self._known = scan.snapshot
+        return scan
 
     def close(self) -> None:
         """Have the process end; harmless when repeated."""

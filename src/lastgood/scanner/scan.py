@@ -460,7 +460,7 @@ class WorkspaceScanner:
 
     ``objects`` are what checkpoints so far hold. ``sleep`` waits for some seconds. ``exact_on`` returns, for
     an open directory, the device on which times prove each version of a file, None where they do not.
-    What ``watch`` vouches for is not looked at.
+    What ``watch`` vouches for is not looked at. ``known`` is what an earlier scan read of the cache.
     """
 
     def __init__(
@@ -472,8 +472,10 @@ class WorkspaceScanner:
         sleep: Callable[[float], None] = time.sleep,
         exact_on: Callable[[int], int | None] = multigrain_device,
         watch: DirectoryWatch | None = None,
+        known: CachedTree | None = None,
     ) -> None:
         self._watch = watch
+        self._read = known
         self._folder = cache
         self._clock = clock
         self._objects = objects
@@ -524,7 +526,7 @@ class WorkspaceScanner:
     def _known(self, root: bytes) -> CachedTree:
         """Return what the last scan left; it is read again unless it was this process's."""
         watch = self._watch
-        held = None if watch is None else watch.known
+        held = self._read if watch is None else watch.known
         if (
             held is None
             or held.conditions is None

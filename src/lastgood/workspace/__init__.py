@@ -87,6 +87,7 @@ class ScannerOfChoice:
         self._elsewhere = elsewhere
         self._remote: RemoteScanner | None = None
         self._shunning = 0
+        self._is_large = False
 
     def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan:
         """Read the workspace."""
@@ -97,7 +98,11 @@ class ScannerOfChoice:
             return found
         if self._remote is None:
             self._remote = self._elsewhere()
-        return self._remote.scan(request, writer=writer)
+        found = self._remote.scan(request, writer=writer)
+        from lastgood.scanner import scan
+
+        self._is_large = found.result.files > scan.MOST_FILES
+        return found
 
     def close(self) -> None:
         """Let go of the process that scans, if there is one; harmless when repeated."""
@@ -105,7 +110,9 @@ class ScannerOfChoice:
             self._remote.close()
 
     def _beside_threads(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan | None:
-        """Scan here while that goes well; None if it does not, or did not lately."""
+        """Scan here while that goes well; None if it does not, or did not lately, or there is too much."""
+        if self._is_large:
+            return None
         if self._shunning > 0:  # threads that count down together pass it by
             self._shunning -= 1
             return None
