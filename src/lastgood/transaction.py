@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Conversation, GitState
     from lastgood.model.long_list import LongList
     from lastgood.model.operation import Operation, Part, Step
-    from lastgood.model.session import CurrentWork, Progress
+    from lastgood.model.session import CurrentWork, Effect, Progress
     from lastgood.model.tree import Counts
     from lastgood.worktree import Applier, JournalFile, ProjectGit, Transcripts
 
@@ -40,7 +40,8 @@ class Draft(Value):
 
     ``task`` is the task that it is for, ``moment`` whether it comes before or after that (or a turn).
     ``replaces`` is one whose place it takes if the workspace stands there, with the same files: it follows
-    what that followed. ``digits`` are those of its id, where it may have been made before.
+    what that followed. ``digits`` are those of its id, where it may have been made before. A ``step`` of the
+    work is recorded in the same commit: it begins there, or ends with it.
     """
 
     kind: Kind = "manual"
@@ -54,6 +55,7 @@ class Draft(Value):
     tokens: int | None = None
     replaces: Checkpoint | None = None
     digits: str | None = None
+    step: Effect | None = None
 
 
 class Holdings(Value):
@@ -224,9 +226,7 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         progress = in_parts(holdings.standing.progress)
         kept = {**lists_in_parts(progress), **holdings.lists}
         parts = _StoredParts(context, writer=writer, lists=kept.values())
-        self._bounded(writer.stored_bytes)
-        # Else each attempt on a full disk would leave a pack that no row names.
-        self.catalogue.demand_room(beside=min(writer.stored_bytes, _UNWRITTEN_BYTES))
+        self._make_sure_of_room(writer.stored_bytes)
         manifest = self._manifest(
             draft,
             scan=scan,
@@ -249,11 +249,19 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         )
         writer.publish(durable=context.settings.durability == "full")
         self._introduce()
+        name, step = draft.name, draft.step and self._at(draft.step, manifest)
         made = self.catalogue.add(
-            manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned, text=text
+            manifest, commit=commit.hex(), name=name, pinned=draft.pinned, text=text, step=step
         )
         parts.remember(made.id)
         return made
+
+    def _at(self, step: Effect, manifest: Manifest) -> Effect:
+        """Return a step that begins at a checkpoint, or ends with it, as it is to be recorded."""
+        now = self.context.clock.now()
+        if step.state != "running":
+            return step.replace(ended_at=now)
+        return step.replace(started_at=now, stood=manifest.previous if manifest.partial else manifest.id)
 
     def _metrics(self, draft: Draft, holdings: Holdings, *, started: float, stored: int) -> Metrics:
         """Return what the moment cost and how the session stands (rule P4)."""
@@ -368,6 +376,11 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
     def new_operation(self) -> str:
         """Return a fresh operation id."""
         return operation_id(self.context.clock.random())
+
+    def _make_sure_of_room(self, size: int) -> None:
+        """Refuse what the limit, or the disk, does not take: else it would leave a pack that no row names."""
+        self._bounded(size)
+        self.catalogue.demand_room(beside=min(size, _UNWRITTEN_BYTES))
 
     def _bounded(self, size: int) -> None:
         limit = self.context.settings.limits.max_store_size

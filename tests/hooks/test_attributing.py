@@ -7,12 +7,14 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
 
 import pytest
 
 from hooks.conftest import Agent, payload
 from lastgood.catalogue import work
+from lastgood.catalogue.database import Database
 from lastgood.hooks.claude_code import event_of
 from lastgood.hooks.respond import Reply
 from lastgood.hooks.table import host_named
@@ -70,6 +72,32 @@ def test_a_turn_costs_the_same_after_many(
     for _ in range(4):
         read_by_a_turn()
     assert read_by_a_turn() == before
+
+
+def test_a_turn_begins_and_ends_in_the_commit_of_its_checkpoint(
+    workspace: Workspace, project: Path, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P6: a power cut leaves neither without the other."""
+    commits: list[object] = []
+    write = Database.write
+
+    def noted(self: Database, work: Callable[[Connection], object], *, durable: bool = False) -> object:
+        commits.append(work)
+        return write(self, work, durable=durable)
+
+    monkeypatch.setattr(Database, "write", noted)
+    for word in ("by hand", "by the agent"):
+        commits.clear()
+        (project / "file").write_text(word)
+        host.asked("go on") if word == "by hand" else host.tells("turn-end")
+        assert len(commits) == 1
+    made, asked = workspace.list(limit=2)
+    (turn,) = workspace.steps()
+    assert (turn.stood, turn.after, turn.state) == (asked.id, asked.sequence, "done")
+    assert made.manifest.metadata["began-at"] == asked.id
+    assert turn.ended_at is not None
+    assert turn.started_at > asked.manifest.created_at
+    assert turn.ended_at > made.manifest.created_at
 
 
 class _Noted:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Check, Manifest, TreeRef
     from lastgood.model.long_list import PartReader
     from lastgood.model.operation import Operation
+    from lastgood.model.session import Effect
 
     Parameters = tuple[object, ...] | dict[str, object]
 
@@ -473,6 +474,13 @@ class CatalogueReader:
         )
 
 
+def _put_step(connection: sqlite3.Connection, step: Effect, *, after: int) -> None:
+    from lastgood.catalogue.work import SessionTransaction  # lazily: few checkpoints begin or end a step
+
+    begins = step.state == "running"
+    SessionTransaction(connection).put_effect(step.replace(after=after) if begins else step)
+
+
 class CatalogueWriter(CatalogueReader):
     """Facts that saves, restores and marks change, each durably and in one step of its own."""
 
@@ -506,11 +514,12 @@ class CatalogueWriter(CatalogueReader):
         name: str | None,
         pinned: bool,
         text: bytes | None = None,
+        step: Effect | None = None,
     ) -> Checkpoint:
         """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts.
 
         The workspace stands at it if it is complete and no guard. ``text`` is its manifest, if that was
-        written already.
+        written already. A ``step`` is recorded with it; one that is under way then began after it.
         """
         columns = rows.birth(manifest, commit=commit, name=name, pinned=pinned, recovered=False, text=text)
 
@@ -519,6 +528,8 @@ class CatalogueWriter(CatalogueReader):
             reseal(connection, "checkpoint", manifest.id)
             if not manifest.partial and manifest.kind != "guard":
                 rows.move(connection, manifest.workspace_key, to=manifest.id)
+            if step is not None:
+                _put_step(connection, step, after=sequence)
             return sequence
 
         sequence = self._database.write(insert)

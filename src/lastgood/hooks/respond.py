@@ -28,7 +28,7 @@ from lastgood.model.canonical import dumps
 from lastgood.model.checkpoint import Actor
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.rewind import BEGAN
-from lastgood.sessions.session import go_on, going_on_in
+from lastgood.sessions.session import go_on, going_on_in, planned_at_save
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.hooks.event import HookEvent
-    from lastgood.literals import Kind
+    from lastgood.literals import EffectState, Kind
     from lastgood.model.checkpoint import SaveReport
     from lastgood.model.session import Effect, Session
     from lastgood.workspace import Workspace
@@ -165,8 +165,11 @@ class _Moments:
         allow_empty: bool = False,
         actor: Actor | None = None,
         notes: Mapping[str, str] | None = None,
+        step: Effect | None = None,
     ) -> SaveReport | None:
         """Make a checkpoint if its kind is wanted; ``alone`` tells that a conversation is worth one.
+
+        If one is made the ``step`` that begins or ends there is recorded in the same commit.
 
         That of a ``turn`` says at which checkpoint the turn began, by which a rewind finds it. Its changes
         are the agent's unless a person is given, and while a turn is under way only; outside of one, and
@@ -185,6 +188,7 @@ class _Moments:
         elif made_by.type == "agent" and not wants("turn"):
             # Without a look where its turn began, what came before that is in here too.
             made_by = UNKNOWN
+        self._workspace.proposal.step = step
         return self._workspace.save(
             message,
             kind=kind,
@@ -233,14 +237,25 @@ class _Moments:
         Hosts write down the last words of a turn when they have told of its end: they are worth one, too.
         The agent is told what was taken back under it since its last turn began (rule P9).
         """
-        last = self._last_turn()
+        last, begun = self._last_turn(), False
         if not self.break_off(self.turns()):
             # Where the host itself goes on, something in the background was at work, too.
             actor = UNKNOWN if self._event.is_hosts else _PERSON
-            self.save("auto", f"before: {self._event.label}", actor=actor)
+            report = self.save("auto", f"before: {self._event.label}", actor=actor, step=self._begins())
+            begun = report is not None and report.created
         since = self._began_at() if last is None else last.started_at
-        self._workspace.step_start(self._event.label or "a turn")
+        if not begun:
+            self._workspace.step_start(self._name)
         return self._retold(since)
+
+    @property
+    def _name(self) -> str:
+        return self._event.label or "a turn"
+
+    def _begins(self) -> Effect:
+        """Return the turn that begins with a checkpoint."""
+        digits = self._workspace.proposal.digits
+        return planned_at_save(self._context, self._name, session=self._session, digits=digits)
 
     def retold_after_a_break(self) -> Reply:
         """Tell an agent that resumes a conversation what was taken back since that was over (rule P9)."""
@@ -287,9 +302,11 @@ class _Moments:
         said = "a turn" if last is None else last.name
         is_cut = self._event.is_cut
         message = f"{_CUT_SHORT}{said}" if is_cut else said
-        report = self.save("turn", message, alone=not again, turn=last, allow_empty=kept)
-        for one in turns:
-            self._workspace.step_end(one, state="failed" if is_cut else "done")
+        end: EffectState = "failed" if is_cut else "done"
+        step = None if last is None else last.replace(state=end)
+        report = self.save("turn", message, alone=not again, turn=last, allow_empty=kept, step=step)
+        for one in turns[:-1] if report is not None and report.created else turns:
+            self._workspace.step_end(one, state=end)
         if report is None or not report.created:
             return Reply()
         found = shared_paths(self._context)

@@ -203,6 +203,17 @@ def planned(
     )
 
 
+def planned_at_save(context: Context, name: str, *, session: str | None, digits: str | None = None) -> Effect:
+    """Return the record of a step that begins with a checkpoint, which says the rest of it."""
+    return Effect(
+        id=effect_id(context.clock.random() if digits is None else bytes.fromhex(digits)),
+        workspace_key=context.key,
+        name=tasks.check_text(name, what="the step"),
+        started_at=context.clock.now(),
+        session=session,
+    )
+
+
 def finish(context: Context, effect: Effect, *, state: EffectState) -> Effect:
     """Record what became of a step."""
     finished = ended(context, effect, state=state)

@@ -72,16 +72,23 @@ class Proposal:
     """The digits that were drawn for a call: what there is of them was made when it was tried before.
 
     They are those of the first checkpoint that it makes, and of the step that it begins; None if none were.
+    A ``step`` is recorded together with the next one, if that is made.
     """
 
     def __init__(self, digits: str | None = None) -> None:
         self.digits = digits
+        self.step: Effect | None = None
         self._is_taken = False
 
     def taken(self) -> str | None:
         """Return the digits for a checkpoint, once."""
         is_taken, self._is_taken = self._is_taken, True
         return None if is_taken else self.digits
+
+    def taken_step(self) -> Effect | None:
+        """Return the step that is to be recorded with a checkpoint, once."""
+        step, self.step = self.step, None
+        return step
 
     def has_begun(self, step: Effect) -> bool:
         """Tell whether it was this call that began a step."""
@@ -491,8 +498,9 @@ class OpenWorkspace:
         check_draft(draft)
         check_budget(budget)
         digits = self.proposal.taken()
-        if digits is not None:
-            draft = draft.replace(digits=digits)
+        step = self.proposal.taken_step()
+        if digits is not None or step is not None:
+            draft = draft.replace(digits=digits, step=step)
         report = self._told(
             "saved",
             lambda: save(self._context, draft, allow_empty=allow_empty, budget=budget, given=given),
