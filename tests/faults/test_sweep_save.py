@@ -11,6 +11,8 @@ from faults.sweep import FAILED, sweep
 
 pytestmark = pytest.mark.faults
 
+WHOLE_OR_IN_PARTS = pytest.mark.parametrize("verb", ["save", "save in parts"])
+
 
 def test_a_save_killed_at_any_call_loses_nothing_and_blocks_nothing(injector: Injector, stage: Stage) -> None:
     stage.prepare(two_checkpoints)
@@ -27,18 +29,8 @@ def test_a_save_killed_at_any_call_loses_nothing_and_blocks_nothing(injector: In
     sweep(injector, stage, "save", {}, blow=Blow(), check=check, points=80)
 
 
-def test_the_very_first_save_can_be_killed_at_any_call(injector: Injector, stage: Stage) -> None:
-    stage.prepare(lambda stage: fill(stage.workspace))
-
-    def check(trial: Trial, where: str) -> None:
-        saved = trial.said("saved")
-        assert trial.killed or saved, f"{where}: {trial.lines}"
-        assert_unharmed(stage, (saved,) if saved else (), where)
-
-    sweep(injector, stage, "save", {}, blow=Blow(), check=check, points=40)
-
-
-def test_a_first_save_in_parts_can_be_killed_at_any_call(injector: Injector, stage: Stage) -> None:
+@WHOLE_OR_IN_PARTS
+def test_the_very_first_save_can_be_killed_at_any_call(injector: Injector, stage: Stage, verb: str) -> None:
     stage.prepare(lambda stage: fill(stage.workspace))
 
     def check(trial: Trial, where: str) -> None:
@@ -47,20 +39,7 @@ def test_a_first_save_in_parts_can_be_killed_at_any_call(injector: Injector, sta
         assert_unharmed(stage, (saved,) if saved else (), where)
         assert_collected(stage, where)
 
-    sweep(injector, stage, "save in parts", {}, blow=Blow(), check=check, points=40)
-
-
-@FAILED
-def test_a_first_save_in_parts_failed_at_any_call_says_so(
-    injector: Injector, stage: Stage, blow: Blow
-) -> None:
-    stage.prepare(lambda stage: fill(stage.workspace))
-
-    def check(trial: Trial, where: str) -> None:
-        _assert_honest(stage, trial, (), where)
-        assert_unharmed(stage, (), where)
-
-    sweep(injector, stage, "save in parts", {}, blow=blow, check=check, points=24)
+    sweep(injector, stage, verb, {}, blow=Blow(), check=check, points=40)
 
 
 @FAILED
@@ -77,15 +56,18 @@ def test_a_save_failed_at_any_call_says_so_and_leaves_no_checkpoint(
     sweep(injector, stage, "save", {}, blow=blow, check=check, points=24)
 
 
+@WHOLE_OR_IN_PARTS
 @FAILED
-def test_the_very_first_save_failed_at_any_call_says_so(injector: Injector, stage: Stage, blow: Blow) -> None:
+def test_the_very_first_save_failed_at_any_call_says_so(
+    injector: Injector, stage: Stage, blow: Blow, verb: str
+) -> None:
     stage.prepare(lambda stage: fill(stage.workspace))
 
     def check(trial: Trial, where: str) -> None:
         _assert_honest(stage, trial, (), where)
         assert_unharmed(stage, (), where)
 
-    sweep(injector, stage, "save", {}, blow=blow, check=check, points=24)
+    sweep(injector, stage, verb, {}, blow=blow, check=check, points=24)
 
 
 def _assert_honest(stage: Stage, trial: Trial, earlier: tuple[str, ...], where: str) -> None:

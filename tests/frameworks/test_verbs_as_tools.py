@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,20 +33,9 @@ VALUES = public.values()
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "project").mkdir()
-    (tmp_path / "project" / "notes.txt").write_text("good\n")
-    return tmp_path / "project"
-
-
-@pytest.fixture
-def workspace(project: Path) -> Iterator[lastgood.Workspace]:
-    with opened(project) as workspace:
-        yield workspace
-
-
-def opened(project: Path) -> lastgood.Workspace:
-    return lastgood.open(project, store=project.parent / "store", allow_root=True, maintenance="off")
+def project(project: Path) -> Path:
+    (project / "notes.txt").write_text("good\n")
+    return project
 
 
 def test_the_verbs_that_take_any_number_are_those_that_are_no_tools() -> None:

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,20 +18,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "project").mkdir()
-    (tmp_path / "project" / "notes.txt").write_text("good\n")
-    return tmp_path / "project"
-
-
-@pytest.fixture
-def workspace(project: Path) -> Iterator[lastgood.Workspace]:
-    with opened(project) as workspace:
-        yield workspace
-
-
-def opened(project: Path) -> lastgood.Workspace:
-    return lastgood.open(project, store=project.parent / "store", allow_root=True, maintenance="off")
+def project(project: Path) -> Path:
+    (project / "notes.txt").write_text("good\n")
+    return project
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
@@ -72,7 +60,7 @@ def test_opening_closing_and_the_words_of_the_work_are_details(
     project: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="lastgood")
-    with opened(project) as workspace:
+    with lastgood.open(project, store=project.parent / "store", maintenance="off") as workspace:
         report = workspace.task_start("T01")
 
     store = project.parent / "store"

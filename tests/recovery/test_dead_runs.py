@@ -18,6 +18,7 @@ import pytest
 import lastgood
 from lastgood.catalogue.database import prepare, reseal
 from lastgood.errors import Ambiguous, Busy, Conflict, LastgoodError, NotFound, Usage
+from lastgood.model.checkpoint import Checkpoint
 from lastgood.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
@@ -557,11 +558,9 @@ def test_a_rollback_does_not_pass_over_files_for_the_sake_of_lost_progress(
     assert report.passed_over == ()
 
 
-@pytest.mark.damages
-def test_a_rollback_names_the_checkpoints_whose_files_are_damaged(
-    workspace: Workspace, project: Path, store: Path, died: Died
-) -> None:
-    """P7b, K4: it leads to an older one, and says so."""
+@pytest.fixture
+def damaged(workspace: Workspace, project: Path, store: Path, died: Died) -> Checkpoint:
+    """Return the damaged checkpoint of a task that was done last, in a run that died in another one."""
 
     def work(session: OpenSession[Workspace]) -> None:
         for name in ("A", "B"):
@@ -573,35 +572,32 @@ def test_a_rollback_names_the_checkpoints_whose_files_are_damaged(
     later, *_ = [one for one in workspace.list() if one.moment == "after"]
     lose(store, f"{later.commit}:workspace/a")
     workspace.verify()
+    return later
+
+
+@pytest.mark.damages
+def test_a_rollback_names_the_checkpoints_whose_files_are_damaged(
+    workspace: Workspace, project: Path, damaged: Checkpoint
+) -> None:
+    """P7b, K4: it leads to an older one, and says so."""
 
     report = workspace.recover(choice="continue", roll_back=True)
 
     assert (project / "a").read_text() == "A"
-    assert later.id in report.passed_over
+    assert damaged.id in report.passed_over
 
 
 @pytest.mark.damages
 def test_a_review_names_the_checkpoints_that_a_rollback_passes_over(
-    workspace: Workspace, project: Path, store: Path, died: Died, lastgood: Command
+    workspace: Workspace, damaged: Checkpoint, lastgood: Command
 ) -> None:
     """P7b, K4: before anybody decides."""
-
-    def work(session: OpenSession[Workspace]) -> None:
-        for name in ("A", "B"):
-            with session.task(name):
-                (project / "a").write_text(name)
-        session.workspace.task_start("half")
-
-    died(work)
-    later, *_ = [one for one in workspace.list() if one.moment == "after"]
-    lose(store, f"{later.commit}:workspace/a")
-    workspace.verify()
 
     report = workspace.recover(choice="review")
     done = lastgood("recover", "--review")
 
-    assert later.id in report.passed_over
-    assert f"A rollback passes over, as their files are damaged: {later.short_id}" in done.err
+    assert damaged.id in report.passed_over
+    assert f"A rollback passes over, as their files are damaged: {damaged.short_id}" in done.err
 
 
 @pytest.mark.damages

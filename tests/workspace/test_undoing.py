@@ -18,13 +18,19 @@ from tools.values import not_none
 DAY = 24 * 3600
 
 
+def saved(workspace: Workspace, file: Path, *texts: str) -> list[str]:
+    """Save a file with one text after the other, and return the ids."""
+    ids = []
+    for text in texts:
+        file.write_text(text)
+        ids.append(workspace.save(text).checkpoint.id)
+    return ids
+
+
 def test_redo_brings_the_last_undone_and_not_an_older_one(workspace: Workspace, project: Path) -> None:
     """T8: a new restore ends the line of those undone before it."""
     file = project / "file"
-    ids = []
-    for text in ("one", "two", "three"):
-        file.write_text(text)
-        ids.append(workspace.save(text).checkpoint.id)
+    ids = saved(workspace, file, "one", "two", "three")
     workspace.restore(ids[0])
     workspace.undo()
     workspace.restore(ids[1])
@@ -40,10 +46,7 @@ def test_redo_brings_the_last_undone_and_not_an_older_one(workspace: Workspace, 
 def test_several_restores_are_undone_and_brought_again_in_order(workspace: Workspace, project: Path) -> None:
     """T8: repeatedly, in order."""
     file = project / "file"
-    ids = []
-    for text in ("one", "two", "three"):
-        file.write_text(text)
-        ids.append(workspace.save(text).checkpoint.id)
+    ids = saved(workspace, file, "one", "two", "three")
     workspace.restore(ids[0])
     workspace.restore(ids[1])
 
@@ -144,10 +147,7 @@ def test_a_deletion_of_nothing_is_refused(workspace: Workspace, project: Path) -
 def test_two_undos_at_once_take_back_two_restores(workspace: Workspace, project: Path, store: Path) -> None:
     """S16, T8: what is undone is decided when nobody else is at it."""
     file = project / "file"
-    ids = []
-    for text in ("one", "two", "three"):
-        file.write_text(text)
-        ids.append(workspace.save(text).checkpoint.id)
+    ids = saved(workspace, file, "one", "two", "three")
     workspace.restore(ids[0])
     workspace.restore(ids[1])
     failures: list[BaseException] = []
@@ -294,10 +294,7 @@ def test_a_restore_whose_guard_was_freed_is_not_offered_nor_anything_before_it(
     workspace: Workspace, project: Path
 ) -> None:
     """T8, K3."""
-    ids = []
-    for text in ("one", "two", "three"):
-        (project / "file").write_text(text)
-        ids.append(workspace.save(text).checkpoint.id)
+    ids = saved(workspace, project / "file", "one", "two", "three")
     workspace.restore(ids[1])
     (project / "file").write_text("nowhere else")
     guard = not_none(workspace.restore(ids[0]).guard)
@@ -311,10 +308,7 @@ def test_a_restore_whose_guard_was_freed_is_not_offered_nor_anything_before_it(
 
 def test_what_a_new_restore_made_final_is_not_offered_to_redo(workspace: Workspace, project: Path) -> None:
     """T8."""
-    ids = []
-    for text in ("one", "two", "three"):
-        (project / "file").write_text(text)
-        ids.append(workspace.save(text).checkpoint.id)
+    ids = saved(workspace, project / "file", "one", "two", "three")
     workspace.restore(ids[0])
     workspace.undo()
     (undone,) = workspace.operations(can="redo")
@@ -325,10 +319,7 @@ def test_what_a_new_restore_made_final_is_not_offered_to_redo(workspace: Workspa
 
 def test_redo_is_offered_what_was_undone_in_its_order(workspace: Workspace, project: Path) -> None:
     """T8."""
-    ids = []
-    for text in ("one", "two", "three"):
-        (project / "file").write_text(text)
-        ids.append(workspace.save(text).checkpoint.id)
+    ids = saved(workspace, project / "file", "one", "two", "three")
     workspace.restore(ids[0])
     workspace.restore(ids[1])
     workspace.undo()
@@ -341,10 +332,7 @@ def test_an_undo_leads_back_to_where_the_workspace_stood_not_to_the_newest(
 ) -> None:
     """T8."""
     file = project / "file"
-    ids = []
-    for text in ("one", "two", "three"):
-        file.write_text(text)
-        ids.append(workspace.save(text).checkpoint.id)
+    ids = saved(workspace, file, "one", "two", "three")
     workspace.restore(ids[0])
     workspace.restore(ids[1])
 
