@@ -232,17 +232,18 @@ def shape_fault(connection: sqlite3.Connection) -> str | None:
     if version(connection) != CURRENT.version:
         return None
     if not _wanted:
-        _wanted.update(_made())
+        _wanted.update(of_new(_shape))
     wanted, found = _wanted, _shape(connection)
     wrong = sorted(table for table in wanted.keys() | found.keys() if wanted.get(table) != found.get(table))
     return f"the table {wrong[0]} is not as it was made" if wrong else None
 
 
-def _made() -> Shape:
+def of_new(look: Callable[[sqlite3.Connection], Answer]) -> Answer:
+    """Return what there is to see of an empty catalogue of the present version."""
     pattern = sqlite3.connect(":memory:", isolation_level=None)
     try:
         create(pattern, CURRENT, generation="")
-        return _shape(pattern)
+        return look(pattern)
     finally:
         pattern.close()
 

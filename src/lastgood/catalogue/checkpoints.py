@@ -273,13 +273,17 @@ class CatalogueReader:
 
         return self._database.read(walk)
 
+    def stands_at(self, workspace_key: str) -> str | None:
+        """Return the checkpoint at which a workspace stands, the first of its history; None before any."""
+        return next((one.id for one in self.history(workspace_key, limit=1)), None)
+
     def stood(self, workspace_key: str) -> str | None:
         """Return what is to be said again to have a workspace stand where it stands now.
 
         That may be a checkpoint that is deleted: undoing that leads back to it.
         """
         said = self._database.read(lambda connection: rows.at(connection, workspace_key))
-        return said or next((one.id for one in self.history(workspace_key, limit=1)), None)
+        return said or self.stands_at(workspace_key)
 
     def place_fault(self, workspace_key: str) -> PlaceFault | None:
         """Return why a workspace counts as standing at its newest checkpoint: not known, or deleted."""

@@ -13,6 +13,7 @@ from lastgood.catalogue.backup import (
     integrity_fault,
     is_older,
     is_sound,
+    of_new,
     soundest_backup,
     structure_fault,
     unpack,
@@ -686,7 +687,7 @@ def _copies_since(number: int, path: str) -> list[str]:
 
 def _newest_of(shape: Shape) -> int | None:
     """Return the newest version that has the tables found, None if there is none."""
-    left = _present_shape()
+    left = of_new(_shape)
     for number in sorted(INDEXES, reverse=True):
         if shape == left:
             return number
@@ -705,15 +706,6 @@ def _shape(connection: sqlite3.Connection) -> Shape:
         for row in named
         if '"' not in row[1]
     }
-
-
-def _present_shape() -> Shape:
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    try:
-        create(connection, CURRENT, generation="none")
-        return _shape(connection)
-    finally:
-        connection.close()
 
 
 def _write(path: str, found: int, *, right: int) -> None:

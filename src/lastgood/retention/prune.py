@@ -67,7 +67,7 @@ def plan_prune(
     ``known`` are the workspace's checkpoints, deleted ones too, where the caller has them already.
     """
     if known is None:
-        return _plan(context, request, _listed(context, context.key))
+        return _plan(context, request, of_workspace(context, context.key))
     standing = [one for one in known if one.deleted_at is None]
     return _plan(context, request, standing, every=_every(context, known))
 
@@ -114,7 +114,7 @@ def prune(context: Context, request: PruneRequest, *, interrupted: Callable[[], 
 def _record_prune(saving: SaveTransaction, request: PruneRequest) -> tuple[PruneReport, frozenset[str]]:
     """Record a prune and mark what goes; return the report, and what went."""
     context = saving.context
-    checkpoints = _listed(context, context.key)
+    checkpoints = of_workspace(context, context.key)
     plan = _plan(context, request, checkpoints)
     operation = None
     if plan.removed:
@@ -149,7 +149,7 @@ def proven(context: Context, report: VerifyReport) -> PruneReport:
     return PruneReport(
         keep=tuple(
             Decision(id=one.id, keep=True, reason=f"damaged: {hit[one.id]}" if one.id in hit else "whole")
-            for one in _listed(context, context.key)
+            for one in of_workspace(context, context.key)
         ),
         set_aside=tuple(hit),
         faults=report.faults,
@@ -165,7 +165,7 @@ def prune_quietly(upkeep: MaintenanceTransaction, *, busy: Collection[str]) -> i
     context, known = upkeep.context, {}
     for row in context.catalogue.workspaces():
         if row.key not in busy:
-            checkpoints = _listed(context, row.key)
+            checkpoints = of_workspace(context, row.key)
             conditions = _conditions(context, row.key)
             known[row.key] = checkpoints, decide(checkpoints, conditions)
     settled = _within_size(context, known)
@@ -181,7 +181,7 @@ def delete_unkept(context: Context, checkpoints: Sequence[Checkpoint]) -> tuple[
     automatic prunes it is not on the undo stack (rule T8).
     """
     with SaveTransaction(context) as saving:
-        spared = {*needed(context, context.key), stands(context, context.key)}
+        spared = {*needed(context, context.key), context.catalogue.stands_at(context.key)}
         going = [one for one in checkpoints if permanent(one) is None and one.id not in spared]
         note_unseen(context, [one for one in going if one.partial])
         return tuple(saving.catalogue.delete_unchanged(going, at=context.clock.now()))
@@ -229,11 +229,6 @@ def needed(context: Context, key: str) -> dict[str, str]:
     return found
 
 
-def stands(context: Context, key: str) -> str | None:
-    """Return the checkpoint at which a workspace stands, which no retention takes (rule K1)."""
-    return next((one.id for one in context.catalogue.history(key, limit=1)), None)
-
-
 def _plan(
     context: Context,
     request: PruneRequest,
@@ -262,10 +257,6 @@ def _plan(
     )
 
 
-def _listed(context: Context, key: str) -> Sequence[Checkpoint]:
-    return context.catalogue.find(Query(workspace_key=key))
-
-
 def _deleted(context: Context) -> tuple[str, ...]:
     every = context.catalogue.find(Query(workspace_key=context.key, deleted=True))
     return tuple(one.id for one in every if one.deleted_at is not None)
@@ -277,7 +268,7 @@ def _conditions(context: Context, key: str) -> Conditions:
         retention=context.settings.retention,
         limit=context.settings.limits.max_checkpoints,
         needed=needed(context, key),
-        stands=stands(context, key),
+        stands=context.catalogue.stands_at(key),
     )
 
 
@@ -474,7 +465,7 @@ def rename(context: Context, checkpoint: Checkpoint, *, name: str) -> Checkpoint
 
 
 def of_workspace(context: Context, key: str) -> Sequence[Checkpoint]:
-    """Return every checkpoint of a workspace: what `forget` would remove."""
+    """Return every checkpoint of a workspace that is not deleted: what `forget` would remove."""
     return context.catalogue.find(Query(workspace_key=key))
 
 

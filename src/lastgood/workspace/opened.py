@@ -322,7 +322,7 @@ class OpenWorkspace:
 
         That is the complete one, no guard, that was last saved or wholly restored to.
         """
-        return next((one.id for one in self._context.catalogue.history(self._context.key, limit=1)), None)
+        return self._context.catalogue.stands_at(self._context.key)
 
     def get(self, ref: Ref) -> Checkpoint:
         """Return the checkpoint that a REF names."""

@@ -65,7 +65,7 @@ def task_verb(call: Call, console: Console) -> int:
         attempt = f", attempt {report.task.attempts}" if report.task and action == "start" else ""
         console.sentence(f"{_SAYS[verb, action]} {printable(id)}{attempt}{_where(report)}")
         tell_saved(report, console)
-    return OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
+    return _code(report.saved)
 
 
 def _carried_out(workspace: Workspace, call: Call) -> ProgressReport:
@@ -311,7 +311,7 @@ def progress_verb(call: Call, console: Console) -> int:
     if not console.answer("progress", report) and not console.quiet:
         console.sentence(where_it_stands(report.progress.position) or "Recorded.")
         tell_saved(report, console)
-    return OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
+    return _code(report.saved)
 
 
 def _missing(workspace: Workspace, call: Call) -> list[str]:
