@@ -376,8 +376,9 @@ def test_one_that_is_killed_at_any_moment_is_noticed_by_no_caller(kept: Command)
 
 @pytest.mark.chance("how far the save is when it is interrupted")
 def test_who_interrupts_a_command_interrupts_what_is_done_for_it(kept: Command, resident: Watcher) -> None:
+    content = os.urandom(30 << 20)
     for number in range(6):
-        (kept.project / f"large{number}").write_bytes(os.urandom(30 << 20))
+        (kept.project / f"large{number}").write_bytes(b"%d" % number + content)
     asking = subprocess.Popen(
         [sys.executable, COMMAND, "save", "interrupted"],
         cwd=kept.project,
@@ -392,7 +393,8 @@ def test_who_interrupts_a_command_interrupts_what_is_done_for_it(kept: Command, 
     assert (asking.returncode, out) == (130, "")
     assert err.startswith("lastgood: interrupted; nothing was saved\n")
     assert _named(kept, "interrupted") == []
-    (kept.project / "large0").unlink()
+    for number in range(5):
+        (kept.project / f"large{number}").unlink()
     done = called(kept, "save", "after that", "--json")
     assert (
         done.json["checkpoint"]["tree"] == alone(kept, "save", "alone", "--json").json["checkpoint"]["tree"]

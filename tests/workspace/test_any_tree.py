@@ -29,7 +29,7 @@ from tools.unlocked import writers
 LONG = os.environ.get("LASTGOOD_TORTURE") == "1"
 FRAMES = 200
 DEEP = 600
-TOO_DEEP = (3_000, 20_000) if LONG else (3_000,)
+TOO_DEEP = (3_000, 20_000) if LONG else (DEEPEST + 100,)
 
 
 @contextmanager
