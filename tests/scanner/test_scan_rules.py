@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from lastgood.scanner import parallel, walk
 from lastgood.settings import CaptureSettings
+from lastgood.testing.clock import FakeClock
 from tools.desk import Desk
 
 
@@ -213,6 +215,28 @@ def test_a_twin_leaves_out_nothing_that_is_forced(desk: Desk, monkeypatch: pytes
     desk.forget()
     monkeypatch.setattr(os, "fork", None)
     assert desk.scan(forced=forced).result == scan.result
+
+
+@pytest.mark.parametrize("by_then", [b"# nothing\n", None])
+def test_rules_that_change_while_a_scan_reads_them_are_read_again_by_the_next(
+    tmp_path: Path, by_then: bytes | None
+) -> None:
+    """S5, S8: they are read first, and the file that holds them is captured as it is in the end."""
+    desk = Desk(tmp_path)
+    desk.write("sub/a.log")
+    rules = Path(os.fsdecode(desk.write("sub/.gitignore", "*.log\n")))
+    clock = FakeClock(start=rules.stat().st_ctime_ns + 1_000_000)
+    desk.clock, desk.exact_on = clock, lambda _root: None
+
+    def meanwhile(seconds: float) -> None:
+        clock.advance(seconds + 10)
+        rules.unlink(missing_ok=True) if by_then is None else rules.write_bytes(by_then)
+
+    desk.sleep = meanwhile
+    assert "sub/a.log" not in desk.names(desk.save())
+    for _ in range(2):
+        desk.sleep = clock.advance
+        assert "sub/a.log" in desk.names(desk.save())
 
 
 @pytest.mark.parametrize("directory", ["", "sub/"])

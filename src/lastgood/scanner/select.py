@@ -523,7 +523,8 @@ class Node:
     """A directory that was looked at: what its record is going to be made of.
 
     ``rows`` are sorted by name. ``below`` are the subdirectories to enter, ``buried`` those of them
-    that are ignored and entered all the same. ``waiting`` are files that another process reads,
+    that are ignored and entered all the same. ``texts`` are its ignore files by name, as they were when its
+    rules were read anew. ``waiting`` are files that another process reads,
     ``unsettled`` tells that some have to be read again.
     """
 
@@ -539,6 +540,7 @@ class Node:
         "rows",
         "seen",
         "signature",
+        "texts",
         "token",
         "unsettled",
         "waiting",
@@ -554,6 +556,7 @@ class Node:
         self.flags: int = 0
         self.rows: list[Row] = []
         self.below: list[bytes] = []
+        self.texts: Mapping[bytes, Text] = {}
         self.buried: set[bytes] = set()
         self.private: list[bytes] = []
         self.waiting: int = 0
@@ -867,7 +870,7 @@ class Examiner:
         """Return the token of the rules inside, and whether they are those of the last scan."""
         if node.above == BURIED:
             return BURIED, same
-        if same and record is not None and _same_ignore_files(found, old):
+        if same and record is not None and not record[FLAGS] & DOUBTFUL and _same_ignore_files(found, old):
             return record[TOKEN], True
         texts = (
             self._text(GITIGNORE, found, listing.descriptor),
@@ -875,6 +878,8 @@ class Examiner:
         )
         if texts != (None, None):
             self.texts[node.path] = texts
+        if GITIGNORE in found or LASTGOODIGNORE in found:
+            node.texts = {GITIGNORE: texts[0], LASTGOODIGNORE: texts[1]}
         rules = self._selector.rules.enter(node.path, texts)
         if not rules.readable:
             self.unreadable_rules = True

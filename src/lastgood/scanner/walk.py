@@ -457,8 +457,24 @@ class Builder:
         return self._record(path, rows, (old[0], old[1], old[2], old[FLAGS] & ~(DOUBTFUL | BARE)), old)
 
     def _from_node(self, node: Node) -> Record:
-        head = (node.signature, node.above, node.token, node.flags)
-        return self._record(node.path, node.take_rows(), head, None, node=node)
+        rows = node.take_rows()
+        flags = node.flags | (0 if self._holds_its_rules(node, rows) else DOUBTFUL)
+        return self._record(node.path, rows, (node.signature, node.above, node.token, flags), None, node=node)
+
+    def _holds_its_rules(self, node: Node, rows: Sequence[Row]) -> bool:
+        """Tell whether ignore files are captured as they were when a directory's rules were read from them.
+
+        If not, they changed in between, and no other scan may believe that those are its rules.
+        """
+        if not node.texts:
+            return True
+        read = {name: self._writer.blob(text) for name, text in node.texts.items() if isinstance(text, bytes)}
+        held = {
+            row[NAME]: row[OID]
+            for row in rows
+            if row[NAME] in node.texts and row[STATE] <= RACY and row[MODE] & FORMAT_MASK == FORMAT_FILE
+        }
+        return read == held
 
     def _record(
         self,
