@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -358,6 +359,29 @@ def test_without_room_for_watches_everything_is_looked_at(twins: Twins) -> None:
     for name in ("a", "b", "c"):
         (twins.root / name / "file").write_text("second")
         twins.agree()
+
+
+def test_below_a_folder_that_could_not_be_watched_everything_is_looked_at(
+    twins: Twins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other programs may take the last watch just then, and let go of one a moment later."""
+    for name in ("a/b", "new"):
+        (twins.root / name / "c" / "d").mkdir(parents=True)
+        (twins.root / name / "c" / "d" / "file").write_text(name)
+    unwatched = (twins.root / "a").stat().st_ino
+    add = twins.watch._inotify.add
+
+    def refused(descriptor: int, mask: int) -> int:
+        if os.fstat(descriptor).st_ino == unwatched:
+            raise OSError(errno.ENOSPC, "no watch is left")
+        return add(descriptor, mask)
+
+    with monkeypatch.context() as crowded:
+        crowded.setattr(twins.watch._inotify, "add", refused)
+        _settle(twins)
+    (twins.root / "a" / "b").rename(twins.outside / "old")
+    (twins.root / "new").rename(twins.root / "a" / "b")
+    twins.agree()
 
 
 def test_a_folder_of_the_same_shape_in_the_place_of_another_is_watched_anew(twins: Twins) -> None:

@@ -7,6 +7,7 @@ doubt is not vouched for, so that a scan with a watch comes to what one without 
 - a directory on a file system that may be changed from elsewhere, or another than the workspace's own;
 - one that holds a file with several links: a change through another name is told to that name's directory;
 - one that two paths lead to, by a bind mount;
+- one below another that could not be watched: where folders are exchanged there, nothing in them hears of it;
 - everything, after the queue overflowed, a mount changed, or another folder lies where the workspace was.
 
 What no watch hears is a store through a mapping, and asynchronous I/O, until the file is unmapped and closed;
@@ -19,7 +20,7 @@ import os
 import select
 from errno import ENOSPC
 
-from lastgood.paths import join, ways
+from lastgood.paths import ancestors, join, ways
 from lastgood.scanner import (
     DEPENDENT,
     DOUBTFUL,
@@ -299,7 +300,9 @@ class DirectoryWatch:
         self._watches[path] = watch
         if others is None or others == path:
             # What may be changed from elsewhere is not vouched for, but what happens here is heard.
-            return self._device is not None and os.fstat(descriptor).st_dev == self._device
+            # What takes the place of a folder is told to the one above alone, and to nobody in it.
+            is_told = self._watches.keys() >= {b"", *ancestors(path)}
+            return is_told and self._device is not None and os.fstat(descriptor).st_dev == self._device
         # It had another path a moment ago, or has two.
         self._watches.pop(others, None)
         self._distrust(others)
