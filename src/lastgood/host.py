@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from lastgood.model.checkpoint import GitState, IgnoreState
-    from lastgood.model.tree import Gap, TreeId
+    from lastgood.model.tree import Entry, Gap, TreeId
     from lastgood.processes import ProcFiles
     from lastgood.reserve import StoreReserve
     from lastgood.settings import CaptureSettings
@@ -133,6 +133,18 @@ class Stamp(Value):
     mtime_ns: int
     ctime_ns: int
     inode: int
+
+
+class Proof(Value):
+    """What a path was seen to hold; ``entry`` is None for nothing.
+
+    ``stat`` is what was said of a file or link then, None of anything else. ``steady`` tells that it was the
+    same before and after, and that nobody had the file open for writing between.
+    """
+
+    entry: Entry | None
+    stat: os.stat_result | None = None
+    steady: bool = False
 
 
 class ScanRequest(Value):

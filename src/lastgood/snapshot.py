@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.catalogue import Query
-from lastgood.errors import Damaged
+from lastgood.errors import Damaged, Storage
 from lastgood.host import ScanRequest
 from lastgood.ignore import is_expected, is_hand_written
 from lastgood.lease import current_work, lost_session_note
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.conversation.capture import Captured, GivenConversation
     from lastgood.engine import ObjectWriter
+    from lastgood.host import Proof
     from lastgood.model.checkpoint import Checkpoint, GitState, Manifest
     from lastgood.model.long_list import LongList
     from lastgood.model.session import CurrentWork
     from lastgood.model.tree import Change, Entry
-    from lastgood.transaction import ReadTransaction
+    from lastgood.transaction import ReadTransaction, RestoreTransaction
     from lastgood.worktree import GitSnapshot, Scan
 
     Look = Callable[[bytes], Entry | None]
@@ -254,9 +255,13 @@ class WorkspaceSnapshot:
 
     def record_unchanged(self) -> None:
         """Make no checkpoint: remember what was found, and mend what the store had lost of it."""
+        self._mend()
+        self.scan.keep()
+
+    def _mend(self) -> None:
         if self._writer.stored_bytes > self._empty:
             self._writer.publish(durable=self.context.settings.durability == "full")
-        self._remember()
+        self._remember_conversation()
 
     @property
     def notes(self) -> tuple[HealthNote, ...]:
@@ -277,18 +282,34 @@ class WorkspaceSnapshot:
             self._captured = capture(self.context, self.standing, self._given, writer=self._writer)
         return self._captured
 
-    def _remember(self) -> None:
-        self.scan.keep()
+    def _remember_conversation(self) -> None:
         if self._captured is not None:
             self._captured.keep(self.context)
 
-    def keep(
-        self, saving: SaveTransaction, draft: Draft, *, lists: Mapping[str, LongList[Any]] = {}
-    ) -> SaveReport:
-        """Make the checkpoint, and remember for the next scan what this one found.
+    def remember_restored(self, restoring: RestoreTransaction, brought: Mapping[bytes, Proof]) -> None:
+        """Remember for the next scan what this one found, and what a restore has brought since.
 
-        ``lists`` of progress are held beside its own.
+        Once, after all else: what a guard holds is gone by then.
         """
+        cap = self.context.settings.capture.max_file_size
+        writer = restoring.trial()
+        try:
+            self.scan.keep_restored(brought, writer=writer, cap=cap)
+        except Storage:  # it is done, and recorded: the next scan will be slower, that is all
+            return
+        finally:
+            writer.abandon()
+
+    def keep(self, saving: SaveTransaction, draft: Draft) -> SaveReport:
+        """Make the checkpoint, and remember for the next scan what this one found."""
+        report = self._made(saving, draft, lists={})
+        self.scan.keep()
+        return report
+
+    def _made(
+        self, saving: SaveTransaction, draft: Draft, *, lists: Mapping[str, LongList[Any]]
+    ) -> SaveReport:
+        """Make the checkpoint, which holds ``lists`` of progress beside its own."""
         before = None if self._facts is None else self._facts.at
         since = None if before is None else before.id
         spoken = self._spoken()
@@ -315,7 +336,7 @@ class WorkspaceSnapshot:
             forced=self._only_forced(),
             started=self._started,
         )
-        self._remember()
+        self._remember_conversation()
         if status is not None:
             status.keep(checkpoint.id)
         return SaveReport(
@@ -351,7 +372,8 @@ class WorkspaceSnapshot:
     def guard(self, saving: SaveTransaction, *, before: str, lists: Mapping[str, LongList[Any]]) -> str:
         """Have a checkpoint hold the present state, a new one unless one does already (rule S10).
 
-        Of some ``lists`` of progress it holds those beside its own that are not its own anyway.
+        Of some ``lists`` of progress it holds those beside its own that are not its own anyway. For the next
+        scan nothing is remembered before what follows has ended (`remember_restored`).
         """
         facts = self._facts
         own = {items.oid for items in lists_in_parts(in_parts(self.standing.progress)).values()}
@@ -360,10 +382,10 @@ class WorkspaceSnapshot:
         if facts is not None and not beside:
             equal = self._equal(facts.newest) or self._equal(self._latest(facts))
         if equal is not None and self._holds(equal, lists):
-            self.record_unchanged()
+            self._mend()
             return equal.id
         draft = Draft(kind="guard", message=f"before {before}", actor=Actor(type="lastgood"))
-        return self.keep(saving, draft, lists=beside).checkpoint.id
+        return self._made(saving, draft, lists=beside).checkpoint.id
 
     def _holds(self, checkpoint: Checkpoint, lists: Mapping[str, LongList[Any]]) -> bool:
         """Tell whether a checkpoint has some lists of progress as what is stored.

@@ -181,6 +181,10 @@ class ReadTransaction(Transaction):
 
     def writer(self) -> ObjectWriter:
         """Begin a pack that takes no room on the disk and becomes nothing."""
+        return self.trial()
+
+    def trial(self) -> ObjectWriter:
+        """Begin such a pack, whatever the others become."""
         return self._writers.engine_of().writer(kept=False)
 
     def generation(self, facts: LatestFacts | None) -> str:  # noqa: ARG002 - what a look finds is not stored

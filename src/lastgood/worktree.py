@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         GitPosition,
         MergedText,
         MergeInput,
+        Proof,
         RealignedGit,
         ScanRequest,
         ScanResult,
@@ -153,8 +154,17 @@ class Scan(Protocol):
         None unless the last scan says what it held, and it is now what it was captured as.
         """
 
+    def was_read(self, path: bytes) -> bool:
+        """Tell whether it is certain that this scan read a file or link, and no cache told of it."""
+
     def keep(self) -> None:
         """Write the scan cache; called only after what was scanned is durable and acknowledged."""
+
+    def keep_restored(self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int) -> None:
+        """Do so with what a restore has brought since, as far as that can be taken in.
+
+        ``writer`` becomes nothing. What is larger than ``cap`` is none of a scan's.
+        """
 
 
 class Scanner(Protocol):
@@ -179,6 +189,9 @@ class FileReader(Protocol):
 
         It keeps directories open, so it is for a time in which nothing of ours changes any.
         """
+
+    def proving(self) -> AbstractContextManager[Callable[[bytes], Proof]]:
+        """Do so with what is evidence for it: as it was read, and by what that is told."""
 
     def read(self, path: bytes, entry: Entry) -> bytes | None:
         """Return the content of a file, or the target of a link; None if it is not this entry's any more."""

@@ -418,6 +418,7 @@ class PackDraft:
 _WINDOW_BYTES = 4096
 _HEADER_WINDOW = 1
 _STEP_BYTES = 1 << 18
+_LEAST_STEP = 64
 # Git itself makes chains of at most 4,095.
 _DEEPEST = 4096
 _CACHED_BYTES = 16 << 20
@@ -584,6 +585,8 @@ class PackFile:
         running = zlib.decompressobj()
         made = 0
         at = start + len(window)
+        # Compressing hardly makes anything longer: no more than the rest of the entry is read.
+        step = min(_STEP_BYTES, size + (size >> 8) + _LEAST_STEP)
         try:
             while not running.eof:
                 piece = running.decompress(window, min(size + 1 - made, _STEP_BYTES))
@@ -594,7 +597,7 @@ class PackFile:
                     yield piece
                 window = running.unconsumed_tail
                 if not window and not running.eof:
-                    window = os.pread(self.descriptor, _STEP_BYTES, at)
+                    window = os.pread(self.descriptor, step, at)
                     at += len(window)
                     if not window and not piece:
                         raise ValueError("the pack ends within an entry")

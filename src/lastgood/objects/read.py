@@ -209,9 +209,19 @@ class GitReader:
             streamed = pack.stream(offset)
         except (OSError, ValueError):
             return None
-        if streamed is None or streamed[0] != BLOB or streamed[1] < _WHOLE_BYTES:
+        if streamed is None or streamed[0] != BLOB:
             return None
+        if streamed[1] < _WHOLE_BYTES:
+            return self._whole(streamed[2], oid=oid)
         return self._proven(pack, streamed[2], oid=oid, size=streamed[1])
+
+    def _whole(self, pieces: Iterator[bytes], *, oid: bytes) -> Iterator[bytes] | None:
+        """Return a small blob in one piece, None if it is not sound: it is looked for elsewhere."""
+        try:
+            content = b"".join(pieces)
+        except (OSError, ValueError):
+            return None
+        return iter((content,)) if self.hasher.object_id(BLOB, content) == oid else None
 
     def _proven(self, pack: PackFile, pieces: Iterator[bytes], *, oid: bytes, size: int) -> Iterator[bytes]:
         running = self.hasher.begin(b"blob %d\0" % size, size=size)

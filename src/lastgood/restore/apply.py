@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import contextmanager
 
 from lastgood.directories import Directories, Nearby, change_mode, is_nowhere, open_root
 from lastgood.disk import FULL, crowd, no_room
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lastgood.engine import ObjectReader
-    from lastgood.host import Stamp
+    from lastgood.host import Proof, Stamp
     from lastgood.literals import Action, Durability, Result
     from lastgood.model.tree import TreeId
     from lastgood.restore.site import Flush
@@ -430,6 +431,13 @@ class DescriptorApplier:
     def looking(self) -> PathReader:
         """Look at many paths one after another, in their order, while nothing of ours changes any."""
         return PathReader(self._root)
+
+    @contextmanager
+    def proving(self) -> Iterator[Callable[[bytes], Proof]]:
+        """Look at many paths as `looking` does, with the evidence for what they hold."""
+        looking = PathReader(self._root)
+        with looking:
+            yield looking.proof
 
     def read(self, path: bytes, entry: Entry) -> bytes | None:
         """Return the content of a file, or the target of a link; None if it is not this entry's any more."""

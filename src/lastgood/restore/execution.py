@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lastgood.context import CatalogueReader, Context
+    from lastgood.host import Proof
     from lastgood.literals import OperationType
     from lastgood.model.long_list import LongList
     from lastgood.model.operation import Operation, Outcome, Part, PartOutcome, RestorePlan, Step
@@ -76,7 +77,8 @@ def apply_plan(execution: PlanExecution) -> Changed:
     except (Unsafe, Busy):  # by the applier's promise nothing has been written
         execution.abandon()
         raise
-    outcomes = execution.all_outcomes(_proven(restoring.context, plan.steps, applied))
+    proven, brought = _proven(restoring.context, plan.steps, applied)
+    outcomes = execution.all_outcomes(proven)
     effective = execution.effective_steps(outcomes)
     settled = parts.settled(restoring, plan.parts)
     # Before the journal is closed: a crash between the two leaves a way to go on (docs/decisions/010).
@@ -85,6 +87,7 @@ def apply_plan(execution: PlanExecution) -> Changed:
         restoring.journal.leave(journal.operation)  # what could not be taken away stays known
     else:
         restoring.journal.close()
+    snapshot.remember_restored(restoring, brought)
     return Changed(outcomes=outcomes, guard=guard, parts=settled, operation=operation)
 
 
@@ -281,16 +284,27 @@ def _closed(context: Context, steps: Iterable[Step]) -> dict[bytes, int]:
 # --- What came of every path: read anew and compared ---
 
 
-def _proven(context: Context, steps: Iterable[Step], outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
-    """Return outcomes, failed where a path that is said to have changed does not hold what its step wants."""
+def _proven(
+    context: Context, steps: Iterable[Step], outcomes: Iterable[Outcome]
+) -> tuple[tuple[Outcome, ...], dict[bytes, Proof]]:
+    """Return outcomes, and the proof for each path that changed: without one it has failed.
+
+    Such a path does not hold what its step wants.
+    """
     wanted = {step.path: step.want for step in steps}
-    with context.applier.looking() as present:
-        return tuple(
-            outcome
-            if outcome.result not in EFFECTIVE or same_content(present(outcome.path), wanted[outcome.path])
-            else outcome.replace(result="failed", reason="changed while it was being restored")
-            for outcome in outcomes
-        )
+    proven: list[Outcome] = []
+    brought: dict[bytes, Proof] = {}
+    with context.applier.proving() as prove:
+        for outcome in outcomes:
+            told = outcome
+            if outcome.result in EFFECTIVE:
+                proof = prove(outcome.path)
+                if same_content(proof.entry, wanted[outcome.path]):
+                    brought[outcome.path] = proof
+                else:
+                    told = outcome.replace(result="failed", reason="changed while it was being restored")
+            proven.append(told)
+    return tuple(proven), brought
 
 
 def _effect(step: Step, present: Look) -> Step | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lastgood.literals import Action
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import RestorePlan
-    from lastgood.model.tree import Entry, Gap, Tree, TreeId
+    from lastgood.model.tree import Entry, Gap, Listings, Tree, TreeId
 
     # How much is known of a directory of the workspace: its scan, nothing but that it is there
     # (its contents have to be looked at one by one), or that it is not there.
@@ -130,6 +130,16 @@ def _by_path(gaps: Iterable[Gap]) -> Covering:
 # --- The walk behind a restore plan: target and workspace side by side, equal directories passed over ---
 
 
+class Since(Value):
+    """What the last scan knows: of a directory that it saw as the target has it, only what differs counts.
+
+    ``root`` is the present tree, ``differing`` is `Scan.differing`.
+    """
+
+    root: TreeId
+    differing: Callable[[bytes, TreeId, TreeId], Listings | None]
+
+
 class Planner:
     """Collects the steps of one plan, in no order."""
 
@@ -141,6 +151,7 @@ class Planner:
         evidence: DeletionEvidence,
         discard: bool = False,
         was: Callable[[bytes], bool] | None = None,
+        since: Since | None = None,
     ) -> None:
         self.steps: list[Step] = []
         self.unheld: list[bytes] = []
@@ -148,19 +159,21 @@ class Planner:
         self._target = target
         self._discard = discard
         self._was = was
+        self._since = since
         self._present = present
         self._look = evidence.look
         self._spares = evidence.spares
         self._given: set[bytes] = set()
         self._policy = DeletionPolicy(present, evidence)
         # A stack of our own: trees may be deeper than Python's recursion limit.
-        self._waiting: list[tuple[bytes, TreeId, Sight]] = []
+        self._waiting: list[tuple[bytes, TreeId, Sight, TreeId | None]] = []
         self._made: set[bytes] = set()
 
     def whole(self) -> None:
         """Plan for the whole workspace."""
         sight: Sight = "unseen" if self._present.directory(b"") is None else "captured"
-        self._waiting.append((b"", self._target.root, sight))
+        now = None if self._since is None else self._since.root
+        self._waiting.append((b"", self._target.root, sight, now))
         self._finish()
 
     def scope(self, path: bytes) -> None:
@@ -265,19 +278,31 @@ class Planner:
         while self._waiting:
             self._directory(*self._waiting.pop())
 
-    def _directory(self, path: bytes, tree: TreeId, sight: Sight) -> None:
+    def _directory(self, path: bytes, tree: TreeId, sight: Sight, now: TreeId | None) -> None:
+        wanted, present = self._listings(path, tree, sight=sight, now=now)
+        find: Callable[[bytes], Found] | None = None
+        there = {have.name: have for have in present}
+        for want in wanted:
+            have = there.pop(want.name, None)
+            if have is None:
+                find = find or self._finder(path, sight)
+                self._wanted(join(path, want.name), want, find(want.name))
+            elif not _is_same(want, have):
+                self._wanted(join(path, want.name), want, (have, False))
+        for have in there.values():
+            self._unwanted(join(path, have.name), have)
+
+    def _listings(self, path: bytes, tree: TreeId, *, sight: Sight, now: TreeId | None) -> Listings:
+        """Return what is to be compared of a directory: what it is to hold, and what of it is captured."""
+        if self._since is not None and now is not None and sight == "captured":
+            known = self._since.differing(path, tree, now)
+            if known is not None:  # all else is there, under these very names
+                self.inspection.listing(path, known[0])
+                return known
         wanted = self._target.directory(path, tree)
         if sight != "absent":
             self.inspection.listing(path, wanted)
-        find = self._finder(path, sight)
-        present = self._present.directory(path) if sight == "captured" else None
-        there = {have.name: have for have in present or ()}
-        for want in wanted:
-            have = there.pop(want.name, None)
-            if have is None or not _is_same(want, have):
-                self._wanted(join(path, want.name), want, find(want.name))
-        for have in there.values():
-            self._unwanted(join(path, have.name), have)
+        return wanted, (self._present.directory(path) if sight == "captured" else None) or ()
 
     def _finder(self, path: bytes, sight: Sight) -> Callable[[bytes], Found]:
         """Return a function from a name in a directory of the workspace to what it holds."""
@@ -316,13 +341,13 @@ class Planner:
             # A tree made to overwhelm is refused in the end; it must not be walked before.
             if not self.inspection.faults:
                 self._make(path, want, found)
-                self._waiting.append((path, want.tree_id, "absent"))
+                self._waiting.append((path, want.tree_id, "absent", None))
             return
         if not same_content(want, have):
             # Permissions alone: nothing of an uncaptured directory has to be held for that.
             self._add(path, "chmod", want=want, have=have)
         if left_out or have.oid != want.oid or have.modes != want.modes:
-            self._waiting.append((path, want.tree_id, _sight(have, left_out)))
+            self._waiting.append((path, want.tree_id, _sight(have, left_out), have.tree_id))
 
     def _make(self, path: bytes, want: Entry, found: Found) -> None:
         have, left_out = found
@@ -486,14 +511,16 @@ def plan(
     paths: Iterable[bytes] = (),
     discard: bool = False,
     was: Callable[[bytes], bool] | None = None,
+    since: Since | None = None,
 ) -> tuple[Step, ...]:
     """Return the steps that turn what is present into the target, in the order to take them.
 
-    ``paths`` limits them to some files or directories. Raises `NotFound` for a path that neither side
-    has, nor ``was`` in any that the target was merged of, and `Unsafe` for a target that must not be
-    written out, or (unless ``discard``) when something would be overwritten that no guard can hold.
+    ``paths`` limits them to some files or directories, ``since`` spares a look at what did not change.
+    Raises `NotFound` for a path that neither side has, nor ``was`` in any that the target was merged of,
+    and `Unsafe` for a target that must not be written out, or (unless ``discard``) when something would be
+    overwritten that no guard can hold.
     """
-    planner = Planner(target, present, evidence=evidence, discard=discard, was=was)
+    planner = Planner(target, present, evidence=evidence, discard=discard, was=was, since=since)
     scopes = _outermost(paths)
     if scopes in ([], [b""]):
         planner.whole()

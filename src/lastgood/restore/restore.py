@@ -18,7 +18,16 @@ from lastgood.model.tree import DIRECTORY, is_content, same_content
 from lastgood.paths import join, printable, to_bytes, to_text, within
 from lastgood.restore import parts
 from lastgood.restore.execution import PlanExecution, apply_plan, loses_content, place_of
-from lastgood.restore.plan import DeletionEvidence, barred, conflicts, identify, is_barred, occupied, plan
+from lastgood.restore.plan import (
+    DeletionEvidence,
+    Since,
+    barred,
+    conflicts,
+    identify,
+    is_barred,
+    occupied,
+    plan,
+)
 from lastgood.root import is_gone
 from lastgood.settings import DEFAULT_SCOPES
 from lastgood.snapshot import INDEX, WorkspaceSnapshot
@@ -398,11 +407,16 @@ def _planned(
     """Plan from a scan, in which everything that is going to go was read (rule T2).
 
     What the scan cache says of a file can be outdated: stores through a mapping need not change its
-    times. Where it is, the plan is made anew from a scan that read those paths.
+    times. So what the scan took from there is read, and where it is outdated, the plan is made anew from a
+    scan that read those paths.
     """
     with WorkspaceSnapshot(transaction) as snapshot:
         made = _plan(view, request, snapshot)
-        going = {step.path: step.have for step in made.steps if loses_content(step)}
+        going = {
+            step.path: step.have
+            for step in made.steps
+            if loses_content(step) and not snapshot.scan.was_read(step.path)
+        }
         with transaction.context.applier.looking() as present:
             outdated = tuple(path for path, have in going.items() if not same_content(present(path), have))
         if not outdated:
@@ -472,7 +486,15 @@ def _steps(
 
         return agent_steps(snapshot, request.agent, evidence=evidence, paths=paths)
     if request.merge is None:
-        return plan(files, snapshot.scan, evidence=evidence, paths=paths, discard=request.discard), ()
+        steps = plan(
+            files,
+            snapshot.scan,
+            evidence=evidence,
+            paths=paths,
+            discard=request.discard,
+            since=Since(root=snapshot.scan.result.tree, differing=snapshot.scan.differing),
+        )
+        return steps, ()
     from lastgood.restore.merge import merged_steps
 
     return merged_steps(

@@ -21,11 +21,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from _operator import attrgetter
 
 from lastgood import renames
 from lastgood.directories import Nearby, is_nowhere, open_root
 from lastgood.errors import CROWDED, Unsafe, crowded
-from lastgood.files import is_lease_awaited, sha1_for, take_lease
+from lastgood.files import is_lease_awaited, is_written_by_nobody, sha1_for, take_lease
+from lastgood.host import Proof
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, same_content
 from lastgood.paths import ancestors, join, parent, printable, to_text
 
@@ -73,6 +75,43 @@ def entry_at(name: bytes, directory: int) -> Entry | None:
         return _link_at(name, directory)
     oid = _file_id(name, directory) if stat.S_ISREG(found.st_mode) else b""
     return Entry(name=name, kind=FILE, mode=stat.S_IMODE(found.st_mode), oid=oid)
+
+
+def proof_at(name: bytes, directory: int) -> Proof:
+    """Return what a name in a directory holds, as `entry_at` does, with the evidence for it."""
+    before = _seen(name, directory)
+    # A write stamps the file first and copies then: of who writes already no time tells, but a lease.
+    steady = before is not None and (stat.S_ISLNK(before.st_mode) or _is_written_by_nobody(name, directory))
+    entry = entry_at(name, directory)
+    if entry is None or not entry.oid or before is None or not _is_still(before, name, directory):
+        return Proof(entry=entry)
+    return Proof(entry=entry, stat=before, steady=steady)
+
+
+def _is_still(before: os.stat_result, name: bytes, directory: int) -> bool:
+    after = _seen(name, directory)
+    return after is not None and _version(before) == _version(after)
+
+
+def _seen(name: bytes, directory: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return None
+
+
+_version = attrgetter("st_mode", "st_size", "st_mtime_ns", "st_ctime_ns", "st_ino", "st_dev")
+
+
+def _is_written_by_nobody(name: bytes, directory: int) -> bool:
+    try:
+        descriptor = open_regular(name, directory)
+    except OSError:
+        return False
+    try:
+        return is_written_by_nobody(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _link_at(name: bytes, directory: int) -> Entry:
@@ -201,6 +240,14 @@ class PathReader:
                 raise busy from error
             return None if is_nowhere(error) else Entry(name=name, kind=FILE, mode=0, oid=b"")
         return found.replace(name=b"") if found is not None and not name else found
+
+    def proof(self, path: bytes) -> Proof:
+        """Return what a path holds, as `present` does, with the evidence for it."""
+        name = path.rpartition(b"/")[2]
+        try:
+            return proof_at(name or b".", self.directory(path))
+        except OSError:
+            return Proof(entry=self.present(path))
 
     def directory(self, path: bytes) -> int:
         """Return the descriptor of the directory that holds a path."""

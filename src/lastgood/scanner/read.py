@@ -329,8 +329,13 @@ class FileReader:
         """Tell whether every change after this look gives the file another change time."""
         if not self._asked:
             self._exact, self._asked = self._exact_on(self.root), True
-        # Inodes without room for parts of a second have whole ones only, wherever they are.
-        return seen.st_dev == self._exact and seen.st_ctime_ns % SECOND != 0
+        return is_exact(seen, self._exact)
+
+
+def is_exact(seen: os.stat_result, device: int | None) -> bool:
+    """Tell whether a look saw times that no later change leaves, as they are on a ``device``."""
+    # Inodes without room for parts of a second have whole ones only, wherever they are.
+    return seen.st_dev == device and seen.st_ctime_ns % SECOND != 0
 
 
 def mark_of(reading: Reading) -> bytes:

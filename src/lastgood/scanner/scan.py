@@ -48,9 +48,11 @@ from lastgood.scanner import (
 )
 from lastgood.scanner.cache import CachedTree, Conditions, Details, DetailsLost
 from lastgood.scanner.read import (
+    DIRECTORY_FLAGS,
     FileReader,
     Lister,
     file_system_number,
+    is_exact,
     multigrain_device,
     names_in,
     open_root,
@@ -74,7 +76,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from lastgood.engine import ObjectReader, ObjectWriter
-    from lastgood.host import Clock, ScanRequest
+    from lastgood.host import Clock, Proof, ScanRequest
     from lastgood.ignore import Text
     from lastgood.model.checkpoint import IgnoreState
     from lastgood.model.tree import Entry, Listings
@@ -164,6 +166,7 @@ class WorkspaceScan:
         self._tree_rules: TreeRules | None = None
         self._made = rows
         self._rows: dict[bytes, dict[bytes, Row] | None] = {}
+        self._rows_then: dict[bytes, Sequence[Row] | None] = {}
         self._listings: dict[bytes, Sequence[Entry]] = {}
         # The records of the last scan, whose details are among this one's.
         self._known = known
@@ -171,6 +174,7 @@ class WorkspaceScan:
         self.worth_keeping: bool = worth_keeping
         # Who hears of changes, and is told what was kept.
         self.watch: DirectoryWatch | None = None
+        self.exact_on: Callable[[int], int | None] = multigrain_device
 
     def directory(self, path: bytes) -> Sequence[Entry] | None:
         """Return the captured entries of a directory, sorted by name; None if it was not captured."""
@@ -249,7 +253,7 @@ class WorkspaceScan:
         record = known.get(path)
         if record is None or not _is(record, tree):
             return None
-        rows = self.snapshot.details.rows(record)
+        rows = self._known_rows(path)
         if rows is None:
             return None
         return _entries(path, rows, known)
@@ -262,7 +266,7 @@ class WorkspaceScan:
         known, record = self._known.get(path), self.snapshot.records.get(path)
         if known is None or record is None or not (_is(known, before) and _is(record, now)):
             return None
-        old, new = self.snapshot.details.rows(known), self._rows_of(path)
+        old, new = self._known_rows(path), self._rows_of(path)
         if old is None or new is None:
             return None
         gone = {row[NAME]: row for row in old}
@@ -275,6 +279,23 @@ class WorkspaceScan:
             else:
                 del gone[name]
         return _entries(path, gone.values(), self._known), _entries(path, came, self.snapshot.records)
+
+    def was_read(self, path: bytes) -> bool:
+        """Tell whether it is certain that this scan read a file or link, and no cache told of it."""
+        above, _, name = path.rpartition(b"/")
+        if above not in self._known or above not in self.snapshot.records:
+            return False
+        old, new = self._known_rows(above), self._rows_of(above)
+        row = None if new is None else new.get(name)
+        if old is None or row is None or row[STATE] > RACY or not row[OID]:
+            return False
+        return row not in old
+
+    def _known_rows(self, path: bytes) -> Sequence[Row] | None:
+        """Return the rows of a directory as they were in the last scan; None if they are lost."""
+        if path not in self._rows_then:
+            self._rows_then[path] = self.snapshot.details.rows(self._known[path])
+        return self._rows_then[path]
 
     def _is_other(self, path: bytes) -> bool:
         """Tell whether a directory has another identity than when it was last scanned."""
@@ -297,6 +318,40 @@ class WorkspaceScan:
             kept = cache.keep(self._folder, snapshot)
         if kept is not None and watch is not None:
             watch.remember(self.result, kept, scanned=snapshot.records)
+
+    def keep_restored(self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int) -> None:
+        """Do so with what a restore has brought since, as far as that can be taken in.
+
+        Where a process watches nothing is: it has heard of all that the restore did, and looks at that.
+        """
+        found = None
+        if brought and self.watch is None:
+            found = self._restored(brought, writer=writer, cap=cap)
+        if found is None:
+            self.keep()
+        else:
+            cache.keep(self._folder, found)
+
+    def _restored(
+        self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int
+    ) -> CachedTree | None:
+        from lastgood.scanner.restored import Restored  # lazily: no save needs it
+
+        try:
+            root = os.open(self._root, DIRECTORY_FLAGS)
+        except OSError:
+            return None
+        try:
+            device = self.exact_on(root)
+        finally:
+            os.close(root)
+        return Restored(
+            self.snapshot,
+            rows_of=self._rows_of,
+            ignored=lambda path: self.ignored(path, directory=False),
+            proves=lambda proof: proof.stat is not None and proof.steady and is_exact(proof.stat, device),
+            cap=cap,
+        ).taken_in(brought, writer=writer)
 
     @property
     def fresh_texts(self) -> Mapping[bytes, tuple[Text, Text]]:
@@ -608,7 +663,7 @@ class WorkspaceScanner:
             texts=scan_pass.examiner.texts,
             worth_keeping=scan_pass.changed or conditions != known.conditions,
         )
-        found.watch = self._watch
+        found.watch, found.exact_on = self._watch, self._exact_on
         if self._watch is not None and not found.worth_keeping:
             self._watch.remember(found.result, found.snapshot, scanned=records)
         return found

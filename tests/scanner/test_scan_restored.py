@@ -1,0 +1,126 @@
+"""What a restore has brought is known to the next scan, as far as that is certain (rules S8, K6)."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from lastgood.restore.site import PathReader
+from lastgood.scanner import read
+from lastgood.scanner.read import file_system, open_file
+from lastgood.workspace import Workspace
+
+
+@pytest.fixture
+def exact(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count the project's file system among those that stamp each change with a time of its own."""
+    descriptor = os.open(project, os.O_RDONLY)
+    monkeypatch.setattr(read, "_MULTIGRAIN", frozenset({file_system(descriptor)}))
+    monkeypatch.setattr(read, "_MULTIGRAIN_KERNEL", (0, 0))
+    os.close(descriptor)
+
+
+def plant(project: Path) -> None:
+    (project / ".gitignore").write_text("*.log\n")
+    for number in range(24):
+        place = project / f"d{number % 4}" / f"e{number % 3}" / f"f{number}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f"content {number}\n")
+    (project / "d1" / "x.log").write_text("ignored")
+    (project / "link").symlink_to("d1")
+    time.sleep(0.06)
+
+
+@pytest.mark.usefixtures("exact")
+def test_the_next_scan_reads_nothing_that_a_restore_brought(
+    workspace: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(project)
+    saved = workspace.save("one").checkpoint
+    (project / "d1" / "e1" / "f1").write_text("edited")
+    (project / "d1" / "e1" / "f13").chmod(0o755)
+    (project / "d2" / "e2" / "f2").unlink()
+    (project / "d3" / "more" / "deep").mkdir(parents=True)
+    (project / "d3" / "more" / "deep" / "new").write_text("new")
+    (project / "link").unlink()
+    (project / "link").symlink_to("d2")
+    workspace.restore(saved.id)
+    opened: list[bytes] = []
+
+    def counted(name: bytes, *, directory: int) -> int:
+        opened.append(name)
+        return open_file(name, directory=directory)
+
+    monkeypatch.setattr(read, "open_file", counted)
+
+    assert not workspace.save("two", kind="auto").created
+    assert opened == []
+
+
+def change(project: Path, chance: random.Random) -> None:
+    """Change something, often what was just brought back, and often to what is as long."""
+    folder = project / f"d{chance.randrange(4)}" / f"e{chance.randrange(3)}"
+    files = sorted(path for path in folder.glob("*") if path.is_file()) if folder.is_dir() else []
+    kind = chance.randrange(8)
+    if kind == 0 and folder.is_dir():
+        shutil.rmtree(folder)
+    elif kind == 1 or not files:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"n{chance.randrange(3)}").write_text("new")
+    elif kind == 2:
+        chance.choice(files).unlink()
+    elif kind == 3:
+        chance.choice(files).chmod(chance.choice([0o644, 0o755]))
+    elif kind == 4:
+        (project / f"d{chance.randrange(4)}" / ".gitignore").write_text(chance.choice(["n1\n", "f*\n", ""]))
+    elif kind == 5:
+        folder.chmod(chance.choice([0o700, 0o755]))
+    else:
+        path = chance.choice(files)
+        path.write_text(chance.choice("abc") * len(path.read_text()))
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("seed", range(4))
+def test_any_series_of_restores_comes_out_as_without_a_cache(
+    workspace: Workspace, project: Path, store: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    plant(project)
+    saved = [workspace.save("first").checkpoint.id]
+    [cache] = (store / "workspaces").iterdir()
+    for turn in range(10):
+        for _ in range(chance.randrange(4)):
+            change(project, chance)
+        target = chance.choice(saved)
+        paths = chance.choice([(), (), ("d1", "d3")])
+        plan = workspace.plan_restore(target, paths=paths)
+        cache.rename(aside := cache.with_name("aside"))
+        cache.mkdir()
+        assert workspace.plan_restore(target, paths=paths).steps == plan.steps
+        shutil.rmtree(cache)
+        aside.rename(cache)
+        workspace.restore(target, paths=paths)
+        if chance.randrange(3) == 0:
+            workspace.undo()
+        if chance.randrange(2):
+            change(project, chance)
+        saved.append(workspace.save(f"{turn}").checkpoint.id)
+        for file in cache.glob("scan.*"):
+            file.unlink()
+        assert not workspace.save("afresh", kind="auto").created
+
+
+def test_what_somebody_has_open_for_writing_is_no_proof(project: Path) -> None:
+    (project / "file").write_text("content")
+    looking = PathReader(os.fsencode(project))
+    with (project / "file").open("r+b"), looking:
+        proof = looking.proof(b"file")
+    assert proof.entry is not None
+    assert proof.stat is not None
+    assert not proof.steady
