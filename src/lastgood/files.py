@@ -166,6 +166,42 @@ def sync_all(descriptors: Sequence[int], *, sync: Callable[[int], None] | None =
     return troubles
 
 
+class Beside:
+    """A call of the system that waits for the disk, made in a thread of its own; `wait` raises its fault.
+
+    Whoever begins one waits for it before anything returns that says what it is to have done.
+    """
+
+    __slots__ = ("_ended", "_error", "_work")
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        """Begin it; at once and here where the system allows no more threads."""
+        self._work = work
+        self._error: OSError | None = OSError(errno.EIO, os.strerror(errno.EIO))
+        self._ended = allocate_lock()
+        self._ended.acquire()
+        try:
+            start_new_thread(self._run, ())
+        except RuntimeError:
+            self._run()
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except OSError as error:
+            self._error = error
+        else:
+            self._error = None
+        finally:
+            self._ended.release()
+
+    def wait(self) -> None:
+        """Return when it has ended; OSError if it failed, again whenever this is asked."""
+        with self._ended:
+            if self._error is not None:
+                raise self._error
+
+
 def _begin_writing(descriptors: Sequence[int]) -> None:
     """Set the bytes of files on their way, so that one commit of the file system's journal serves them all.
 

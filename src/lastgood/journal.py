@@ -7,12 +7,12 @@ import os
 import zlib
 
 from lastgood.errors import Busy, Damaged, Storage
-from lastgood.files import read_whole, replace_durably, sync_directory
+from lastgood.files import Beside, read_whole, replace_durably, sync_directory
 from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lastgood.model.operation import Journal
 
@@ -109,13 +109,26 @@ class FileJournal(JournalReader):
 
     def close(self) -> None:
         """Remove the journal; durable when it returns."""
+        self.begin_closing()()
+
+    def begin_closing(self) -> Callable[[], None]:
+        """Remove the journal, and return what waits for the disk: when that has returned, it is durable."""
+        folder = os.path.dirname(self._path)
         try:
             os.unlink(self._path)
-            sync_directory(os.path.dirname(self._path))
         except FileNotFoundError:
-            return
+            return lambda: None
         except OSError as error:
             raise self._failed("removed", error) from error
+        synced = Beside(lambda: sync_directory(folder))
+
+        def wait() -> None:
+            try:
+                synced.wait()
+            except OSError as error:
+                raise self._failed("removed", error) from error
+
+        return wait
 
     def leave(self, operation: str) -> None:
         """Give the journal of a restore that is done another name, because it left something behind."""

@@ -96,6 +96,14 @@ class PlanExecutor:
     def outcomes(self) -> Sequence[Outcome]:
         """Do it all and return what became of each step; `Storage` when the disk is full or fails."""
         try:
+            self._carry_out()
+            self._sync(self._changed)
+        finally:
+            self._site.close_gone()
+        return tuple(self._outcome(number, step) for number, step in enumerate(self._steps))
+
+    def _carry_out(self) -> None:
+        try:
             self._phases()
             self._settle_each()
             self._settle_asides()
@@ -103,8 +111,6 @@ class PlanExecutor:
             self._chunk.drop_all()
             self._settle_rest()
             self._settle_modes()
-        self._sync(self._changed)
-        return tuple(self._outcome(number, step) for number, step in enumerate(self._steps))
 
     def _phases(self) -> None:
         self._each(self._of("mkdir"), self._make)
@@ -168,6 +174,7 @@ class PlanExecutor:
 
     def _write(self, numbered: list[Numbered]) -> None:
         chunk = self._chunk
+        self._site.close_gone()
         written = self._each(numbered, chunk.write)
         chunk.flush(self._flush)
         checked = self._each(written, chunk.check)
@@ -183,6 +190,7 @@ class PlanExecutor:
 
     def _settle_each(self) -> None:
         """Let go what came out of paths; what a failing disk refuses is tried again at the end."""
+        self._site.close_gone()
         for number, step in list(self._unsettled.items()):
             try:
                 settled = self._displaced.settle(step)
@@ -190,6 +198,7 @@ class PlanExecutor:
                 continue
             del self._unsettled[number]
             self._note(number, settled)
+        self._site.close_gone(beside=True)
 
     def _settle_rest(self) -> None:
         self._settle_each()

@@ -230,7 +230,9 @@ class Displaced:
         """Decide what becomes of what came out of a path; None if it went, and all is well."""
         directory, _ = self._site.place(step.path)
         old = self._site.old(step.path)
-        fate = discard(old, directory, expected=lambda entry: self._knows(step.path, entry))
+        fate = discard(
+            old, directory, expected=lambda entry: self._knows(step.path, entry), hold=self._site.hold
+        )
         if fate == "gone":
             return None
         who = _who(old, directory) if fate == "held" else ""

@@ -85,9 +85,13 @@ def apply_plan(execution: PlanExecution) -> Changed:
     operation = execution.record(journal, effective, settled)
     if any(outcome.left is not None for outcome in outcomes):
         restoring.journal.leave(journal.operation)  # what could not be taken away stays known
+        snapshot.remember_restored(restoring, brought)
     else:
-        restoring.journal.close()
-    snapshot.remember_restored(restoring, brought)
+        closed = restoring.journal.begin_closing()
+        try:
+            snapshot.remember_restored(restoring, brought)
+        finally:
+            closed()
     return Changed(outcomes=outcomes, guard=guard, parts=settled, operation=operation)
 
 

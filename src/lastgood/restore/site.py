@@ -26,7 +26,7 @@ from _operator import attrgetter
 from lastgood import renames
 from lastgood.directories import Nearby, is_nowhere, open_root
 from lastgood.errors import CROWDED, Unsafe, crowded
-from lastgood.files import is_lease_awaited, is_written_by_nobody, sha1_for, take_lease
+from lastgood.files import Beside, is_lease_awaited, is_written_by_nobody, sha1_for, take_lease
 from lastgood.host import Proof
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, same_content
 from lastgood.paths import ancestors, join, parent, printable, to_text
@@ -264,14 +264,23 @@ class PathReader:
 # --- What came out of a path, looked at once more before it goes for good (rule T12b) ---
 
 
-def discard(name: bytes, directory: int, *, expected: Callable[[Entry], bool]) -> Fate:
-    """Delete what a name holds if that is expected, and nobody can be about to write to it."""
+def discard(
+    name: bytes,
+    directory: int,
+    *,
+    expected: Callable[[Entry], bool],
+    hold: Callable[[int], None] | None = None,
+) -> Fate:
+    """Delete what a name holds if that is expected, and nobody can be about to write to it.
+
+    ``hold`` may keep a file open that is gone, with its lease: closing it for the last time waits for the disk.
+    """
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return "gone"
     if stat.S_ISREG(found.st_mode):
-        return _discard_file(name, directory, found, expected=expected)
+        return _discard_file(name, directory, found, expected=expected, hold=hold)
     entry = entry_at(name, directory)
     if entry is None or entry.kind == DIRECTORY or not expected(entry):
         return "other"
@@ -280,7 +289,12 @@ def discard(name: bytes, directory: int, *, expected: Callable[[Entry], bool]) -
 
 
 def _discard_file(
-    name: bytes, directory: int, found: os.stat_result, *, expected: Callable[[Entry], bool]
+    name: bytes,
+    directory: int,
+    found: os.stat_result,
+    *,
+    expected: Callable[[Entry], bool],
+    hold: Callable[[int], None] | None,
 ) -> Fate:
     try:
         descriptor = open_regular(name, directory)
@@ -302,12 +316,18 @@ def _discard_file(
         if found.st_nlink < 2 and (lease == "refused" or (lease == "ours" and is_lease_awaited(descriptor))):
             return "held"
         os.unlink(name, dir_fd=directory)
+        if hold is not None:
+            hold(descriptor)
     finally:
         os.close(descriptor)  # and the lease with it
     return "gone"
 
 
 # --- Where an apply works: open directories, the evidence about what stands there, and what was moved ---
+
+
+# So few files are closed as quickly as a thread is started.
+_CLOSED_HERE = 2
 
 
 class Changed(OSError):
@@ -330,6 +350,35 @@ class Site:
         self._emptied: dict[bytes, bytes] = {}
         self.token = token
         self._stamp = stamp
+        # Files that are gone, and open still.
+        self._gone: list[int] = []
+        self._closing: Beside | None = None
+
+    def hold(self, descriptor: int) -> None:
+        """Keep a file that is gone open until `close_gone`."""
+        try:
+            self._gone.append(os.dup(descriptor))
+        except OSError:  # too many are open: then it is closed at once
+            return
+
+    def close_gone(self, *, beside: bool = False) -> None:
+        """Close the files that are gone, whose blocks are freed by that; ``beside`` what follows."""
+        if self._closing is not None:
+            self._closing.wait()
+            self._closing = None
+        gone, self._gone = self._gone, []
+
+        def close() -> None:
+            for descriptor in gone:
+                try:
+                    os.close(descriptor)
+                except OSError:  # it is gone all the same
+                    continue
+
+        if beside and len(gone) > _CLOSED_HERE:
+            self._closing = Beside(close)
+        else:
+            close()
 
     def temporary(self, path: bytes) -> bytes:
         """Return the name to write to beside a path: what bears it has never been anybody else's."""
