@@ -26,7 +26,7 @@ from lastgood.model.tree import (
 from lastgood.paths import ancestors, is_beyond, join, parent, printable, to_text
 from lastgood.renames import is_temporary, token_of
 from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
-from lastgood.restore.plan import UNTOUCHED, action_between, in_order
+from lastgood.restore.plan import ORDER, UNTOUCHED, action_between, in_order
 from lastgood.restore.site import Changed, PathReader, Site, content_at, leave
 from lastgood.root import make_again, take_away
 
@@ -90,6 +90,8 @@ class PlanExecutor:
         self._modes: dict[bytes, tuple[int, int]] = {}
         # Directories that changed since they were last carried through to the disk.
         self._changed: set[bytes] = set()
+        # Files that get new permissions by being written anew, for they have other names.
+        self._rewritten: set[int] = set()
         # Directories that had to make room for a file, and could not.
         self._standing: set[bytes] = set()
 
@@ -113,19 +115,33 @@ class PlanExecutor:
             self._settle_modes()
 
     def _phases(self) -> None:
-        self._each(self._of("mkdir"), self._make)
+        phases: dict[Action, Callable[[], object]] = {
+            "mkdir": lambda: self._each(self._of("mkdir"), self._make),
+            "write": self._write_all,
+            "chmod": self._change_modes,
+            "delete": self._delete_all,
+            "rmdir": lambda: self._each(self._of("rmdir"), self._remove_directory),
+        }
+        for action in ORDER:
+            phases[action]()
+
+    def _write_all(self) -> None:
+        """Write files in chunks, those included whose permissions change and that have other names."""
         linked = [numbered for numbered in self._of("chmod") if self._has_links(numbered[1])]
+        self._rewritten = {number for number, _ in linked}
         writes = [*self._of("write"), *linked]
         for start in range(0, len(writes), CHUNK):
             self._write(writes[start : start + CHUNK])
-        rewritten = {number for number, _ in linked}
-        self._each((one for one in self._of("chmod") if one[0] not in rewritten), self._change_mode)
+
+    def _change_modes(self) -> None:
+        self._each((one for one in self._of("chmod") if one[0] not in self._rewritten), self._change_mode)
+
+    def _delete_all(self) -> None:
         deletions = self._of("delete")
         for start in range(0, len(deletions), CHUNK):
             self._each(deletions[start : start + CHUNK], self._delete)
             self._settle_each()
         self._settle_each()  # what a failing disk refused, before a directory counts as not empty for it
-        self._each(self._of("rmdir"), self._remove_directory)
 
     def _of(self, *actions: Action) -> list[Numbered]:
         return [(number, step) for number, step in enumerate(self._steps) if step.action in actions]

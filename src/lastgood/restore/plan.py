@@ -498,8 +498,9 @@ def _sight(have: Entry | None, left_out: bool) -> Sight:  # noqa: FBT001 - the t
 MANY_DELETIONS = 1000
 FEW_DELETIONS = 50
 
-_TOUCHING: frozenset[Action] = frozenset({"write", "delete", "mkdir", "rmdir", "chmod"})
-_ORDER: tuple[Action, ...] = ("mkdir", "write", "chmod", "delete", "rmdir", "keep", "skip")
+# In which order steps are taken: what is to hold others first, what takes something away last (rule T5).
+ORDER: tuple[Action, ...] = ("mkdir", "write", "chmod", "delete", "rmdir")
+_TOUCHING: frozenset[Action] = frozenset(ORDER)
 _SHOWN = 10
 
 
@@ -534,8 +535,8 @@ def plan(
 
 
 def in_order(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Return steps in the safe order: directories, writes, modes, deletions, then what is not touched."""
-    by: dict[Action, list[Step]] = {action: [] for action in _ORDER}
+    """Return steps in the safe order (`ORDER`), then what is not touched."""
+    by: dict[Action, list[Step]] = {action: [] for action in (*ORDER, "keep", "skip")}
     for step in steps:
         by[step.action].append(step)
     for action, bucket in by.items():

@@ -273,7 +273,7 @@ def discard(
 ) -> Fate:
     """Delete what a name holds if that is expected, and nobody can be about to write to it.
 
-    ``hold`` may keep a file open that is gone, with its lease: closing it for the last time waits for the disk.
+    ``hold`` may keep a file open that is gone, with its lease: its last closing waits for the disk.
     """
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)

@@ -327,9 +327,13 @@ class FileReader:
 
     def _is_exact(self, seen: os.stat_result) -> bool:
         """Tell whether every change after this look gives the file another change time."""
+        return is_exact(seen, self.exact_on(self.root))
+
+    def exact_on(self, root: int) -> int | None:
+        """Return the device on which no change leaves the times that a look has seen; asked for once."""
         if not self._asked:
-            self._exact, self._asked = self._exact_on(self.root), True
-        return is_exact(seen, self._exact)
+            self._exact, self._asked = self._exact_on(root), True
+        return self._exact
 
 
 def is_exact(seen: os.stat_result, device: int | None) -> bool:

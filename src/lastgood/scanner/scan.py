@@ -167,6 +167,7 @@ class WorkspaceScan:
         self._made = rows
         self._rows: dict[bytes, dict[bytes, Row] | None] = {}
         self._rows_then: dict[bytes, Sequence[Row] | None] = {}
+        self._differing: dict[bytes, Listings | None] = {}
         self._listings: dict[bytes, Sequence[Entry]] = {}
         # The records of the last scan, whose details are among this one's.
         self._known = known
@@ -266,6 +267,13 @@ class WorkspaceScan:
         known, record = self._known.get(path), self.snapshot.records.get(path)
         if known is None or record is None or not (_is(known, before) and _is(record, now)):
             return None
+        if path not in self._differing:  # a plan and a guard ask for the same ones
+            if len(self._differing) >= _LISTINGS:
+                self._differing.clear()
+            self._differing[path] = self._different(path)
+        return self._differing[path]
+
+    def _different(self, path: bytes) -> Listings | None:
         old, new = self._known_rows(path), self._rows_of(path)
         if old is None or new is None:
             return None
@@ -663,7 +671,7 @@ class WorkspaceScanner:
             texts=scan_pass.examiner.texts,
             worth_keeping=scan_pass.changed or conditions != known.conditions,
         )
-        found.watch, found.exact_on = self._watch, self._exact_on
+        found.watch, found.exact_on = self._watch, reader.exact_on
         if self._watch is not None and not found.worth_keeping:
             self._watch.remember(found.result, found.snapshot, scanned=records)
         return found
