@@ -57,11 +57,25 @@ def make_directories(path: bytes) -> None:
 
 def write_private(path: bytes, content: bytes) -> None:
     """Write a file of mode 0600 whatever the umask, through to the disk; replaces what was there."""
+    sync_and_close(written_private(path, content))
+
+
+def written_private(path: bytes, content: bytes) -> int:
+    """Write such a file, and return it open; not yet through to the disk."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(path, flags, PRIVATE_FILE)
     try:
         os.fchmod(descriptor, PRIVATE_FILE)
         write_whole(descriptor, content)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def sync_and_close(descriptor: int) -> None:
+    """Carry an open file through to the disk, and close it."""
+    try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -7,17 +7,20 @@ import os
 import zlib
 
 from lastgood.errors import Busy, Damaged, Storage
-from lastgood.files import Beside, read_whole, replace_durably, sync_directory
+from lastgood.files import Beside, read_whole, sync_and_close, sync_directory, written_private
 from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import TracebackType
 
     from lastgood.model.operation import Journal
 
 _MARK = b"lastgood-journal"
 _LEFT = b".left-"
+# What is being written, and is no journal yet.
+_ASIDE = b".new"
 
 
 class JournalReader:
@@ -96,39 +99,27 @@ class FileJournal(JournalReader):
 
     def open(self, journal: Journal) -> None:
         """Write the journal; durable when it returns. `Busy` if an unfinished one is there."""
+        with self.opening(journal):
+            pass
+
+    def opening(self, journal: Journal) -> Opening:
+        """Do something while the journal is written aside; it is open when that has ended well, and durable."""
         if os.path.lexists(self._path):
             raise Busy("an interrupted restore waits to be finished", hint="run: lastgood recover")
         from lastgood.model.operation import JOURNAL
 
         payload = JOURNAL.encode(journal).encode("ascii")
         head = b"%s %08x %d\n" % (_MARK, zlib.crc32(payload), len(payload))
-        try:
-            replace_durably(self._path, head + payload, temporary=self._path + b".new")
-        except OSError as error:
-            raise self._failed("written", error) from error
+        return Opening(self._path, head + payload, failed=self._failed)
 
     def close(self) -> None:
         """Remove the journal; durable when it returns."""
-        self.begin_closing()()
+        with self.closing():
+            pass
 
-    def begin_closing(self) -> Callable[[], None]:
-        """Remove the journal, and return what waits for the disk: when that has returned, it is durable."""
-        folder = os.path.dirname(self._path)
-        try:
-            os.unlink(self._path)
-        except FileNotFoundError:
-            return lambda: None
-        except OSError as error:
-            raise self._failed("removed", error) from error
-        synced = Beside(lambda: sync_directory(folder))
-
-        def wait() -> None:
-            try:
-                synced.wait()
-            except OSError as error:
-                raise self._failed("removed", error) from error
-
-        return wait
+    def closing(self) -> Closing:
+        """Remove the journal, and do something else while the disk takes that; durable when it has ended."""
+        return Closing(self._path, failed=self._failed)
 
     def leave(self, operation: str) -> None:
         """Give the journal of a restore that is done another name, because it left something behind."""
@@ -153,6 +144,67 @@ class FileJournal(JournalReader):
         except OSError as error:
             raise self._failed("set aside", error) from error
         return printable(to_text(aside))
+
+
+class Opening:
+    """A journal on its way; who leaves it by an error has opened none."""
+
+    __slots__ = ("_content", "_failed", "_path", "_synced")
+
+    def __init__(self, path: bytes, content: bytes, *, failed: Callable[[str, OSError], Storage]) -> None:
+        self._path = path
+        self._content = content
+        self._failed = failed
+        self._synced: Beside | None = None
+
+    def __enter__(self) -> None:
+        try:
+            descriptor = written_private(self._path + _ASIDE, self._content)
+        except OSError as fault:
+            raise self._failed("written", fault) from fault
+        self._synced = Beside(lambda: sync_and_close(descriptor))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._synced is not None
+        try:
+            self._synced.wait()
+            if kind is None:
+                os.rename(self._path + _ASIDE, self._path)
+                sync_directory(os.path.dirname(self._path))
+        except OSError as fault:
+            if kind is None:
+                raise self._failed("written", fault) from fault
+
+
+class Closing:
+    """A journal on its way out."""
+
+    __slots__ = ("_failed", "_path", "_synced")
+
+    def __init__(self, path: bytes, *, failed: Callable[[str, OSError], Storage]) -> None:
+        self._path = path
+        self._failed = failed
+        self._synced: Beside | None = None
+
+    def __enter__(self) -> None:
+        try:
+            os.unlink(self._path)
+        except FileNotFoundError:
+            return
+        except OSError as fault:
+            raise self._failed("removed", fault) from fault
+        self._synced = Beside(lambda: sync_directory(os.path.dirname(self._path)))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._synced is not None:
+                self._synced.wait()
+        except OSError as fault:
+            raise self._failed("removed", fault) from fault
 
 
 def _payload(content: bytes) -> bytes:

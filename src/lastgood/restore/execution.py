@@ -87,11 +87,8 @@ def apply_plan(execution: PlanExecution) -> Changed:
         restoring.journal.leave(journal.operation)  # what could not be taken away stays known
         snapshot.remember_restored(restoring, brought)
     else:
-        closed = restoring.journal.begin_closing()
-        try:
+        with restoring.journal.closing():
             snapshot.remember_restored(restoring, brought)
-        finally:
-            closed()
     return Changed(outcomes=outcomes, guard=guard, parts=settled, operation=operation)
 
 
@@ -118,7 +115,6 @@ class PlanExecution(Value):
     def begin(self, guard: str) -> Journal:
         """Refuse what cannot be carried out, and open the journal; durable when it returns."""
         restoring, session = self.restoring, self.snapshot.standing.session
-        _refuse_lost(restoring.context, self.plan)
         journal = Journal(
             operation=restoring.new_operation(),
             type=self.type,
@@ -130,7 +126,8 @@ class PlanExecution(Value):
             session=None if session is None else session.id,
             closed=_closed(restoring.context, self.plan.steps),
         )
-        restoring.journal.open(journal)
+        with restoring.journal.opening(journal):
+            _refuse_lost(restoring.context, self.plan)
         return journal
 
     def abandon(self) -> None:
