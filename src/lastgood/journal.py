@@ -103,7 +103,7 @@ class FileJournal(JournalReader):
             pass
 
     def opening(self, journal: Journal) -> Opening:
-        """Do something while the journal is written aside; it is open when that has ended well, and durable."""
+        """Do something while the journal is written aside; if that ends well it is open, and durable."""
         if os.path.lexists(self._path):
             raise Busy("an interrupted restore waits to be finished", hint="run: lastgood recover")
         from lastgood.model.operation import JOURNAL
@@ -170,9 +170,11 @@ class Opening:
         assert self._synced is not None
         try:
             self._synced.wait()
-            if kind is None:
-                os.rename(self._path + _ASIDE, self._path)
-                sync_directory(os.path.dirname(self._path))
+            if kind is not None:
+                os.unlink(self._path + _ASIDE)
+                return
+            os.rename(self._path + _ASIDE, self._path)
+            sync_directory(os.path.dirname(self._path))
         except OSError as fault:
             if kind is None:
                 raise self._failed("written", fault) from fault

@@ -55,6 +55,13 @@ def test_an_unfinished_journal_is_never_overwritten(path: bytes) -> None:
     assert FileJournal(path).read() == JOURNAL
 
 
+def test_who_is_refused_while_a_journal_is_written_opens_none(path: bytes) -> None:
+    with pytest.raises(Damaged), FileJournal(path).opening(JOURNAL):
+        raise Damaged("what a guard holds")
+    assert FileJournal(path).read() is None
+    assert os.listdir(os.path.dirname(path)) == []
+
+
 def test_a_journal_is_private(path: bytes) -> None:
     """S18."""
     before = os.umask(0)

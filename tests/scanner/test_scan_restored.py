@@ -62,13 +62,32 @@ def test_the_next_scan_reads_nothing_that_a_restore_brought(
     assert opened == []
 
 
+@pytest.mark.usefixtures("exact")
+def test_a_directory_that_is_emptied_after_a_restore_is_noticed(workspace: Workspace, project: Path) -> None:
+    plant(project)
+    saved = workspace.save("one").checkpoint
+    place = project / "d1" / "e1"
+    (place / "f1").unlink()
+    workspace.restore(saved.id)  # it brings a name that the scan before it had not listed
+    for file in place.iterdir():
+        file.unlink()
+
+    found = workspace.save("two", kind="auto")
+
+    assert found.created
+    assert found.checkpoint.manifest.files == saved.manifest.files - 2
+
+
 def change(project: Path, chance: random.Random) -> None:
     """Change something, often what was just brought back, and often to what is as long."""
     folder = project / f"d{chance.randrange(4)}" / f"e{chance.randrange(3)}"
     files = sorted(path for path in folder.glob("*") if path.is_file()) if folder.is_dir() else []
-    kind = chance.randrange(8)
+    kind = chance.randrange(9)
     if kind == 0 and folder.is_dir():
         shutil.rmtree(folder)
+    elif kind == 8:
+        for file in files:
+            file.unlink()
     elif kind == 1 or not files:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"n{chance.randrange(3)}").write_text("new")
@@ -86,7 +105,7 @@ def change(project: Path, chance: random.Random) -> None:
 
 
 @pytest.mark.usefixtures("exact")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_any_series_of_restores_comes_out_as_without_a_cache(
     workspace: Workspace, project: Path, store: Path, seed: int
 ) -> None:
@@ -94,7 +113,7 @@ def test_any_series_of_restores_comes_out_as_without_a_cache(
     plant(project)
     saved = [workspace.save("first").checkpoint.id]
     [cache] = (store / "workspaces").iterdir()
-    for turn in range(10):
+    for turn in range(8):
         for _ in range(chance.randrange(4)):
             change(project, chance)
         target = chance.choice(saved)

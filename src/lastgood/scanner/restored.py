@@ -142,8 +142,11 @@ class Restored:
             if (before is None or record[FLAGS] & DEPENDENT) and self._ignored(join(path, name)) is not False:
                 raise NotTaken
             rows[name] = row
+        listing = _listing(record, rows, brought)
         # Names are not kept: as young as the directory is, its times prove none.
-        node = Node(path, above=record[ABOVE], listing=_listing(record, rows, brought))
+        node = Node(path, above=record[ABOVE], listing=listing or _UNTOLD)
+        if listing is None:
+            node.signature = b""  # which no listing has
         node.token, node.flags = record[TOKEN], record[FLAGS]
         node.rows = sorted(rows.values())
         node.private = [name for name in record[PRIVATE] if name in rows]
@@ -151,18 +154,18 @@ class Restored:
         return node
 
 
-def _listing(record: Record, rows: Mapping[bytes, Row], brought: Brought) -> Listing:
-    """Return how a directory would be listed now; without names where that cannot be told."""
+def _listing(record: Record, rows: Mapping[bytes, Row], brought: Brought) -> Listing | None:
+    """Return how a directory would be listed now; None where that cannot be told."""
     names = names_of(record[NAMES]) if record[SEEN] else []
     if not brought.keys() <= set(names):
-        return _UNTOLD
+        return None
     stats: list[Evidence | int] = []
     for name in names:
         row = rows.get(name)
         if row is None or (row[STATE] > RACY and row[MODE] & FORMAT_MASK != FORMAT_DIRECTORY):
             if row is None and name in brought:
                 continue
-            return _UNTOLD  # of what is left out no row says all
+            return None  # of what is left out no row says all
         stats.append(row[MODE] if row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY else row[1:6])
     left = record[NAMES] if len(stats) == len(names) else b"\0".join(name for name in names if name in rows)
     return Listing(-1, left, states=packed(stats), seen=())
