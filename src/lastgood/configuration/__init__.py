@@ -25,6 +25,8 @@ _MOST_STUMBLES = 20
 _SECTIONS = ("CAPTURE", "AUTO", "RETENTION", "SESSION", "WATCH")
 _LONE = frozenset({"LASTGOOD_DURABILITY"})
 _RESERVED = frozenset({"LASTGOOD_SESSION", "LASTGOOD_SESSION_ID"})
+# What the sources said last, and the settings of that: the process that watches asks at each call.
+_latest: list[tuple[list[Layer], Settings]] = []
 
 
 def read_configuration(
@@ -58,9 +60,15 @@ def read_settings(
     layers = _layers(workspace, environment, flags, faults)
     if not layers:
         return Settings(), tuple(faults)
+    for known, settings in () if faults else _latest:
+        if known == layers:
+            return settings, ()
     from lastgood.configuration.rules import configured
 
-    return configured(layers, faults=faults).settings, tuple(faults)
+    settings = configured(layers, faults=faults).settings
+    if not faults:
+        _latest[:] = [(layers, settings)]
+    return settings, tuple(faults)
 
 
 def added_by_project(workspace: str, *, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -234,17 +242,16 @@ def _variables(environment: Mapping[str, str]) -> Layer | None:
     """Return the settings among the environment: ``LASTGOOD_CAPTURE_MAX_FILE_SIZE`` and so on."""
     if not any(_section(name) in _SECTIONS or name in _LONE for name in environment if name not in _RESERVED):
         return None
-    from lastgood.configuration.rules import KEYS, Layer
+    from lastgood.configuration.rules import VARIABLES, Layer
 
-    names = {f"LASTGOOD_{key.replace('.', '_').replace('-', '_').upper()}": key for key in KEYS}
     values: dict[str, object] = {}
     for name in environment:
         if not name.startswith("LASTGOOD_") or name in _RESERVED:
             continue
-        if name in names:
-            values[names[name]] = environment[name]
+        if name in VARIABLES:
+            values[VARIABLES[name]] = environment[name]
         elif _section(name) in _SECTIONS:
-            raise Invalid(f"there is no setting for {printable(name)}", hint=_near(name, list(names)))
+            raise Invalid(f"there is no setting for {printable(name)}", hint=_near(name, list(VARIABLES)))
     return Layer(scope="environment", source="environment", values=values, texts=True) if values else None
 
 

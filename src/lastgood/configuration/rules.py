@@ -234,6 +234,8 @@ KEYS: dict[str, Key] = {
         for kind in LIMITED_KINDS
     },
 }
+# The environment variables that say one.
+VARIABLES = {f"LASTGOOD_{key.replace('.', '_').replace('-', '_').upper()}": key for key in KEYS}
 
 
 class Layer(Value):

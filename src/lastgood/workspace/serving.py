@@ -155,6 +155,8 @@ class ServedWorkspaces:
         )
 
     def _has_same_git(self, environment: Mapping[str, str], root: str) -> bool:
+        if environment.get("PATH") == self._environment.get("PATH"):
+            return True
         own, theirs = (programs(one, root) for one in (self._environment, environment))
         return own == theirs or _git_in(own) == _git_in(theirs)
 
