@@ -32,6 +32,9 @@ _DETAILS_PREFIX = b"scan.details."
 _SLACK_BYTES = 1 << 17
 # So many details are joined to be written: all of them would be in memory twice.
 _JOINED = 1_000
+# The rows of so many directories are remembered once they were asked for, or added: whoever compares asks for
+# the same ones again.
+_REMEMBERED = 64
 _PRIVATE = 0o600
 
 
@@ -60,11 +63,18 @@ class Details:
         self._folder = folder
         self.name = name
         self.pending: list[bytes] = [*pending]
+        self._remembered: dict[int, Sequence[Row]] = {}
         self._descriptor = -1
 
-    def rows(self, record: Record) -> list[Row] | None:
+    def rows(self, record: Record) -> Sequence[Row] | None:
         """Return the rows of a directory, None if they are lost."""
-        return unpack(self.packed(record))
+        found = self._remembered.get(record[START])
+        if found is not None:
+            return found
+        rows = unpack(self.packed(record))
+        if rows is not None:
+            self._remember(record[START], rows)
+        return rows
 
     def packed(self, record: Record) -> bytes:
         """Return the rows of a directory as they are written, b"" if they cannot be read."""
@@ -79,10 +89,16 @@ class Details:
         except OSError:
             return b""
 
-    def add(self, packed: bytes) -> tuple[int, int]:
-        """Take in the packed rows of a directory, and return start and length for its record."""
+    def add(self, rows: Sequence[Row]) -> tuple[int, int]:
+        """Take in the rows of a directory, and return start and length for its record."""
+        packed = pack(rows)
         self.pending.append(packed)
+        self._remember(-len(self.pending), rows)
         return -len(self.pending), len(packed)
+
+    def _remember(self, start: int, rows: Sequence[Row]) -> None:
+        if len(self._remembered) < _REMEMBERED:
+            self._remembered[start] = rows
 
     def close(self) -> None:
         """Let go of the file."""

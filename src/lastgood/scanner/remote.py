@@ -318,7 +318,6 @@ def scan_of(plain: Plain, *, folder: bytes, objects: ObjectReader, known: Cached
         folder=folder,
         snapshot=snapshot,
         known={},
-        rows={},
         objects=objects,
         rules=IgnoreState(**plain["rules"]),
         texts={path: (_text_of(first), _text_of(second)) for path, (first, second) in plain["texts"].items()},

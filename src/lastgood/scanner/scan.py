@@ -141,8 +141,7 @@ class IgnoreFiles:
 class WorkspaceScan:
     """One reading of a workspace.
 
-    ``rules`` are the ignore rules outside its files as they were, ``rows`` those of some directories as they
-    are.
+    ``rules`` are the ignore rules outside its files as they were.
     """
 
     def __init__(
@@ -152,7 +151,6 @@ class WorkspaceScan:
         folder: bytes,
         snapshot: CachedTree,
         known: Mapping[bytes, Record],
-        rows: Mapping[bytes, Sequence[Row]],
         objects: ObjectReader,
         rules: IgnoreState,
         texts: Mapping[bytes, tuple[Text, Text]],
@@ -164,7 +162,6 @@ class WorkspaceScan:
         self._rules = rules
         self._fresh = texts
         self._tree_rules: TreeRules | None = None
-        self._made = rows
         self._rows: dict[bytes, dict[bytes, Row] | None] = {}
         self._rows_then: dict[bytes, Sequence[Row] | None] = {}
         self._differing: dict[bytes, Listings | None] = {}
@@ -280,7 +277,8 @@ class WorkspaceScan:
         gone = {row[NAME]: row for row in old}
         came = []
         for name, row in new.items():
-            if gone.get(name) != row or (
+            was = gone.get(name)
+            if (was is not row and was != row) or (
                 row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY and self._is_other(join(path, name))
             ):
                 came.append(row)
@@ -386,7 +384,7 @@ class WorkspaceScan:
 
     def _rows_of(self, path: bytes) -> dict[bytes, Row] | None:
         if path not in self._rows:
-            rows = self._made.get(path) or self.snapshot.details.rows(self.snapshot.records[path])
+            rows = self.snapshot.details.rows(self.snapshot.records[path])
             self._rows[path] = None if rows is None else {row[NAME]: row for row in rows}
         return self._rows[path]
 
@@ -620,7 +618,6 @@ class WorkspaceScanner:
             folder=self._folder,
             snapshot=snapshot,
             known=snapshot.records,
-            rows={},
             objects=self._objects,
             rules=rules,
             texts={},
@@ -665,7 +662,6 @@ class WorkspaceScanner:
             folder=self._folder,
             snapshot=CachedTree(conditions, records=records, details=known.details, source=known.source),
             known=known.records,
-            rows=scan_pass.rows,
             objects=self._objects,
             rules=rules,
             texts=scan_pass.examiner.texts,
@@ -731,7 +727,6 @@ class ScanPass:
             late=bounds.is_late,
         )
         self.records: dict[bytes, Record] = {}
-        self.rows: Mapping[bytes, Sequence[Row]] = {}
         self.changed: bool = True
 
     def run(self, root: int, *, sleep: Callable[[float], None], again: bool) -> None:
@@ -767,7 +762,6 @@ class ScanPass:
             visited = self._walk.order if self._walk.is_sparing else None
             watch.end(self.records, visited=visited, gone=self._walk.gone)
             self.telling = watch.telling
-        self.rows = builder.rows
         self.changed = builder.changed or self._walk.renewed * _A_PART > len(self.records)
 
     def result(self, project: Project, *, rules: IgnoreState) -> ScanResult:

@@ -49,7 +49,7 @@ from lastgood.scanner import (
     TREE,
     VANISHED,
 )
-from lastgood.scanner.cache import DetailsLost, pack
+from lastgood.scanner.cache import DetailsLost
 from lastgood.scanner.read import DIRECTORY_FLAGS, descend, state_of
 
 TYPE_CHECKING = False
@@ -409,9 +409,6 @@ def _with_names(record: Record, listing: Listing) -> Record:
 
 # --- Puts the result together from the bottom up: tree objects, and the records for the next scan ---
 
-# The rows of so many directories made anew are remembered: whoever compares asks for those.
-_REMEMBERED = 32
-
 
 class Visited(Protocol):
     """What a walk came to; see `Walk`."""
@@ -423,10 +420,7 @@ class Visited(Protocol):
 
 
 class Builder:
-    """Makes the records of a walk's directories. ``changed`` tells that one of them is not the old one.
-
-    ``rows`` are those of some that were made anew.
-    """
+    """Makes the records of a walk's directories. ``changed`` tells that one of them is not the old one."""
 
     def __init__(
         self, walk: Visited, *, before: Mapping[bytes, Record], details: Details, writer: ObjectWriter
@@ -436,7 +430,6 @@ class Builder:
         self._details = details
         self._writer = writer
         self.records: dict[bytes, Record] = walk.kept
-        self.rows: dict[bytes, Sequence[Row]] = {}
         self.changed: bool = False
 
     def run(self) -> dict[bytes, Record]:
@@ -457,13 +450,13 @@ class Builder:
                 again.add(path.rpartition(b"/")[0])
         return self.records
 
-    def _rows_of(self, path: bytes) -> list[Row]:
+    def _rows_of(self, path: bytes) -> Sequence[Row]:
         rows = self._details.rows(self.records[path])
         if rows is None:
             raise DetailsLost
         return rows
 
-    def _from_rows(self, path: bytes, rows: list[Row]) -> Record:
+    def _from_rows(self, path: bytes, rows: Sequence[Row]) -> Record:
         """Make a record anew for a directory that is as it was, though something below it is not."""
         old = self.records[path]
         return self._record(path, rows, (old[0], old[1], old[2], old[FLAGS] & ~(DOUBTFUL | BARE)), old)
@@ -491,7 +484,7 @@ class Builder:
     def _record(
         self,
         path: bytes,
-        rows: list[Row],
+        rows: Sequence[Row],
         head: tuple[bytes, bytes, bytes, int],
         old: Record | None,
         *,
@@ -501,9 +494,7 @@ class Builder:
         flags = head[3] | (DOUBTFUL if counts.passing else 0)
         if head[1] == BURIED and not counts.captured and not counts.gaps:
             flags |= BARE
-        elif len(self.rows) < _REMEMBERED:
-            self.rows[path] = kept
-        start, length = self._details.add(pack(kept))
+        start, length = self._details.add(kept)
         if node is not None:
             private, entered = tuple(node.private), tuple(sorted(node.below))
             names, seen = node.names, node.seen
@@ -529,7 +520,7 @@ class Builder:
             length,
         )
 
-    def _counted(self, path: bytes, rows: list[Row]) -> tuple[DirectoryCounts, list[Row], TreeId]:
+    def _counted(self, path: bytes, rows: Sequence[Row]) -> tuple[DirectoryCounts, Sequence[Row], TreeId]:
         """Return what a directory's rows add up to, those that stay, and the identity of what it holds."""
         counts = DirectoryCounts()
         if all(row[STATE] == CAPTURED and row[MODE] & FORMAT_MASK == FORMAT_FILE for row in rows):
