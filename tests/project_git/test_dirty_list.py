@@ -78,6 +78,18 @@ def test_ignored_files_do_not_show_but_tracked_ones_do(bench: Bench) -> None:
     assert agrees(bench)
 
 
+def test_an_ignore_file_that_is_a_link_or_a_folder_is_none(bench: Bench) -> None:
+    bench.commit("a")
+    (bench.path / "rules").write_text("b\n")
+    (bench.path / ".gitignore").symlink_to("rules")
+    bench.write("b")
+    assert agrees(bench)
+    (bench.path / ".gitignore").unlink()
+    bench.write(".gitignore/c")
+    assert agrees(bench)
+    assert bench.dirty() == {"rules", "b", ".gitignore/c"}
+
+
 def test_what_is_included_although_git_ignores_it_does_not_show(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / ".lastgood.toml").write_text('[capture]\ninclude = [".env"]\n')

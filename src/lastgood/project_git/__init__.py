@@ -325,7 +325,7 @@ def outer_rules(found: Repository) -> Text:
 
 def _rules_above(found: Repository, exclude: bytes) -> Text:
     names = found.prefix.split(b"/")
-    top_text = _gitignore(found.top)
+    top_text = gitignore(found.top)
     if isinstance(top_text, Unreadable):
         return top_text
     rules = workspace_rules(IgnoreState(info_exclude=exclude), top_text)
@@ -337,7 +337,7 @@ def _rules_above(found: Repository, exclude: bytes) -> Text:
         if depth == len(names):
             break
         directory += b"/" + name
-        text = _gitignore(directory)
+        text = gitignore(directory)
         if isinstance(text, Unreadable):
             return text
         rules = rules.child(name, text)
@@ -345,7 +345,10 @@ def _rules_above(found: Repository, exclude: bytes) -> Text:
     return b"".join(texts)
 
 
-def _gitignore(directory: bytes) -> Text:
-    path = directory + b"/" + GITIGNORE
-    # As in git, an ignore file that is a link is none.
-    return None if os.path.islink(path) else read_file(path, limit=IGNORE_FILE_LIMIT, follow=False)
+def gitignore(directory: bytes) -> Text:
+    """Return the ``.gitignore`` of a directory; as in git, one that is a link or a folder is none."""
+    path = directory.rstrip(b"/") + b"/" + GITIGNORE
+    text = read_file(path, limit=IGNORE_FILE_LIMIT, follow=False)
+    if isinstance(text, Unreadable) and (os.path.islink(path) or os.path.isdir(path)):
+        return None
+    return text

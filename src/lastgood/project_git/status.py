@@ -12,7 +12,7 @@ from marshal import dumps
 
 from lastgood import project_git
 from lastgood.files import digest
-from lastgood.ignore import GITIGNORE, TreeRules, Unreadable
+from lastgood.ignore import TreeRules, Unreadable
 from lastgood.model.checkpoint import IgnoreState
 from lastgood.model.tree import DIRECTORY, LINK
 from lastgood.paths import join
@@ -202,8 +202,7 @@ class ScannedWorkspace:
         return b"" in self.gaps
 
     def _texts(self, directory: bytes) -> tuple[Text, Text]:
-        path = join(join(self.root, directory) if directory else self.root, GITIGNORE)
-        return read_file(path, limit=IGNORE_FILE_LIMIT, follow=False), None
+        return project_git.gitignore(join(self.root, directory) if directory else self.root), None
 
 
 class Worktree:
