@@ -13,9 +13,11 @@ import time
 from _sha1 import sha1
 
 import trees
-from bare import Kept, listed, look, read, sync
+from bare import Kept, Listed, listed, look, read, sync
 
 _COUNT = 10
+# So long a process is busy at most that nobody ends.
+_BUSY_SECONDS = 60
 
 
 class Least:
@@ -91,6 +93,28 @@ def rate(roots: list[str], store: str, *, saves: int) -> float:
     for child in children:
         assert os.waitpid(child, 0)[1] == 0
     return len(roots) * saves / (time.perf_counter() - before)
+
+
+def looked_by_two(known: Listed, *, beside_busy: bool) -> float:
+    """Return the seconds that two processes take to look at everything, maybe beside a busy one."""
+    busy = os.fork() if beside_busy else -1
+    if not busy:
+        signal.alarm(_BUSY_SECONDS)
+        while True:
+            pass
+    try:
+        before = time.perf_counter()
+        half = os.fork()
+        if not half:
+            look(known[::2])
+            os._exit(0)
+        look(known[1::2])
+        assert os.waitpid(half, 0)[1] == 0
+        return time.perf_counter() - before
+    finally:
+        if beside_busy:
+            os.kill(busy, signal.SIGKILL)
+            os.waitpid(busy, 0)
 
 
 class Server:

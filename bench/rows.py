@@ -18,7 +18,7 @@ import threads
 import trees
 from bare import listed
 from drive import append_to_ten, files_below
-from least import Least, Server, rate
+from least import Least, Server, looked_by_two, rate
 from sides import (
     GIT_ENVIRONMENT,
     ROOT,
@@ -670,12 +670,25 @@ def least(bench: Bench) -> list[Row]:
     roots = [
         bench.tree(sizes.saver_files, mean=4_000, purpose=f"saver{number}") for number in range(sizes.savers)
     ]
+    rows.append(_least_beside(bench, files=sizes.files))
     rows += [*_least_hooks(bench), *(_least_one_shot(bench, files=one) for one in (sizes.small, sizes.files))]
     alone = rate(roots, os.path.join(bench.place, "stores", "least"), saves=sizes.saves_a_saver)
     return [
         *rows,
         Row(f"the least: {sizes.savers} processes, 10-file saves", "saves/s", {"lastgood": alone}, "-"),
     ]
+
+
+def _least_beside(bench: Bench, *, files: int) -> Row:
+    """Measure what asking takes two processes beside a busy one, and what it takes them alone."""
+    known = listed(bench.tree(files, purpose="least"))
+    alone, beside = [], []
+    for _ in range(3 * bench.sizes.rounds):
+        alone.append(looked_by_two(known, beside_busy=False))
+        beside.append(looked_by_two(known, beside_busy=True))
+    ratio = statistics.median(beside) / statistics.median(alone)
+    work = f"the least: no-change save beside a busy process, {files:,} files (beside alone)"
+    return Row(work, "ms", {"lastgood": statistics.median(beside) * 1000}, "-", ratio=ratio)
 
 
 def _least_hooks(bench: Bench) -> list[Row]:
