@@ -486,6 +486,24 @@ def test_who_opens_a_file_while_it_is_looked_at_keeps_it_and_ends_nobody(field: 
     assert field.now() == {b"a": A}
 
 
+def test_a_file_that_lives_on_by_another_name_is_held_no_longer_than_the_look(field: Field) -> None:
+    """Who opens the other name for writing would have to wait for the lease."""
+    field.lay({b"a": A, b"b": B})
+    os.link(field.at(b"b"), field.root + b"-link")
+    directory = os.open(field.root, os.O_RDONLY)
+    held: list[bytes] = []
+
+    for name in (b"a", b"b"):
+        fate = discard(
+            name, directory, expected=lambda _: True, hold=lambda file: held.append(os.read(file, 9))
+        )
+        assert fate == "gone"
+    os.close(directory)
+
+    assert len(held) == 1
+    assert field.now() == {}
+
+
 # A file is deleted, made, or changes its kind
 
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 EFFECTIVE = frozenset({"restored", "removed"})
 _OWNER = 0o700
 _GOING = frozenset({"write", "delete", "mkdir"})
+# The proofs of more than so many paths are not kept for the scan cache: they take a kilobyte each.
+_MOST_KEPT = 20_000
 
 
 class Changed(Value):
@@ -288,9 +290,9 @@ def _closed(context: Context, steps: Iterable[Step]) -> dict[bytes, int]:
 def _proven(
     context: Context, steps: Iterable[Step], outcomes: Iterable[Outcome]
 ) -> tuple[tuple[Outcome, ...], dict[bytes, Proof]]:
-    """Return outcomes, and the proof for each path that changed: without one it has failed.
+    """Return outcomes, and the proof for each path that changed, none of them where they are very many.
 
-    Such a path does not hold what its step wants.
+    Without a proof it has failed: it does not hold what its step wants.
     """
     wanted = {step.path: step.want for step in steps}
     proven: list[Outcome] = []
@@ -300,12 +302,12 @@ def _proven(
             told = outcome
             if outcome.result in EFFECTIVE:
                 proof = prove(outcome.path)
-                if same_content(proof.entry, wanted[outcome.path]):
-                    brought[outcome.path] = proof
-                else:
+                if not same_content(proof.entry, wanted[outcome.path]):
                     told = outcome.replace(result="failed", reason="changed while it was being restored")
+                elif len(brought) <= _MOST_KEPT:
+                    brought[outcome.path] = proof
             proven.append(told)
-    return tuple(proven), brought
+    return tuple(proven), {} if len(brought) > _MOST_KEPT else brought
 
 
 def _effect(step: Step, present: Look) -> Step | None:

@@ -316,7 +316,7 @@ def _discard_file(
         if found.st_nlink < 2 and (lease == "refused" or (lease == "ours" and is_lease_awaited(descriptor))):
             return "held"
         os.unlink(name, dir_fd=directory)
-        if hold is not None:
+        if hold is not None and found.st_nlink < 2:  # else its other name is not to be kept from writers
             hold(descriptor)
     finally:
         os.close(descriptor)  # and the lease with it

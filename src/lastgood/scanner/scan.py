@@ -163,7 +163,7 @@ class WorkspaceScan:
         self._fresh = texts
         self._tree_rules: TreeRules | None = None
         self._rows: dict[bytes, dict[bytes, Row] | None] = {}
-        self._rows_then: dict[bytes, Sequence[Row] | None] = {}
+        self._rows_then: dict[bytes, dict[bytes, Row] | None] = {}
         self._differing: dict[bytes, Listings | None] = {}
         self._listings: dict[bytes, Sequence[Entry]] = {}
         # The records of the last scan, whose details are among this one's.
@@ -254,7 +254,7 @@ class WorkspaceScan:
         rows = self._known_rows(path)
         if rows is None:
             return None
-        return _entries(path, rows, known)
+        return _entries(path, rows.values(), known)
 
     def differing(self, path: bytes, before: TreeId, now: TreeId) -> Listings | None:
         """Return what a directory held when it had an identity, and holds now, without what is in both alike.
@@ -274,8 +274,7 @@ class WorkspaceScan:
         old, new = self._known_rows(path), self._rows_of(path)
         if old is None or new is None:
             return None
-        gone = {row[NAME]: row for row in old}
-        came = []
+        gone, came = dict(old), []
         for name, row in new.items():
             was = gone.get(name)
             if (was is not row and was != row) or (
@@ -295,12 +294,15 @@ class WorkspaceScan:
         row = None if new is None else new.get(name)
         if old is None or row is None or row[STATE] > RACY or not row[OID]:
             return False
-        return row not in old
+        return old.get(name) != row
 
-    def _known_rows(self, path: bytes) -> Sequence[Row] | None:
+    def _known_rows(self, path: bytes) -> Mapping[bytes, Row] | None:
         """Return the rows of a directory as they were in the last scan; None if they are lost."""
         if path not in self._rows_then:
-            self._rows_then[path] = self.snapshot.details.rows(self._known[path])
+            if len(self._rows_then) >= _LISTINGS:
+                self._rows_then.clear()
+            rows = self.snapshot.details.rows(self._known[path])
+            self._rows_then[path] = None if rows is None else {row[NAME]: row for row in rows}
         return self._rows_then[path]
 
     def _is_other(self, path: bytes) -> bool:
