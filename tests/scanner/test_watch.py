@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import lastgood
 from lastgood.model.tree import Counts
-from lastgood.scanner import cache
+from lastgood.scanner import cache, watch
 from lastgood.workspace import Workspace
 from tools.operations import STEPS, Step, take
 
@@ -122,6 +122,18 @@ def test_what_was_found_is_written_down_at_rest_and_another_process_needs_it_not
     _as_another_finds_it(twins)
     (twins.root / "a" / "file").write_text("fifth")
     twins.agree()
+
+
+def test_much_that_was_found_is_written_down_at_once(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
+    (twins.root / "file").write_text("first")
+    _settle(twins)
+    monkeypatch.setattr(watch, "_MOST_OWED", 10)
+    [records] = Path(twins.watched.store).glob("workspaces/*/scan.records")
+    before = records.read_bytes()
+    (twins.root / "file").write_text("second")
+    twins.agree()
+    assert not twins.watch.is_owing
+    assert records.read_bytes() != before
 
 
 def test_what_another_process_wrote_down_meanwhile_is_left_to_it(twins: Twins) -> None:

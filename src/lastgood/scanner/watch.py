@@ -64,8 +64,8 @@ _LIMIT = b"/proc/sys/fs/inotify/max_user_watches"
 _SHARE = 4  # one user's programs share them: a quarter at most is ours
 _MOUNTS = b"/proc/self/mountinfo"
 _PATIENCE = 1000  # milliseconds
-# Writing the scan cache is put off until the rows of so many directories are to be written.
-_MOST_OWED = 1_000
+# Until so many bytes of rows are to be written, which are in memory meanwhile, the scan cache waits.
+_MOST_OWED = 1 << 20
 
 
 class Marks:
@@ -406,7 +406,7 @@ class DirectoryWatch:
         """
         known = self.known
         is_next = known is not None and known.details.name == snapshot.details.name != b""
-        if not is_next or len(snapshot.details.pending) > _MOST_OWED:
+        if not is_next or sum(map(len, snapshot.details.pending)) > _MOST_OWED:
             self._owed = None
             return False
         self._owed = folder
