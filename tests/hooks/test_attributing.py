@@ -15,8 +15,10 @@ import pytest
 from hooks.conftest import Agent, payload
 from lastgood.catalogue import work
 from lastgood.catalogue.database import Database
+from lastgood.errors import NotFound
 from lastgood.hooks.claude_code import event_of
-from lastgood.hooks.respond import Reply
+from lastgood.hooks.event import HookEvent
+from lastgood.hooks.respond import Reply, respond
 from lastgood.hooks.table import host_named
 from lastgood.literals import Kind
 from lastgood.model.checkpoint import Actor
@@ -98,6 +100,17 @@ def test_a_turn_begins_and_ends_in_the_commit_of_its_checkpoint(
     assert turn.ended_at is not None
     assert turn.started_at > asked.manifest.created_at
     assert turn.ended_at > made.manifest.created_at
+
+
+def test_what_a_person_changed_is_kept_though_the_turn_is_of_no_session(
+    workspace: Workspace, project: Path, host: Host
+) -> None:
+    """LASTGOOD_SESSION may name one that nobody knows any more."""
+    (project / "file").write_text("by hand")
+    event = HookEvent(host="claude-code", kind="prompt", session="one", folder=str(project), text="go on")
+    with pytest.raises(NotFound):
+        respond(workspace, event, session="ses_0123456789abcdef")
+    assert workspace.list(limit=1)[0].message == "before: go on"
 
 
 class _Noted:

@@ -21,6 +21,7 @@ from lastgood.attribution import (
     taken_back_since,
     touched_paths,
 )
+from lastgood.errors import LastgoodError
 from lastgood.hooks.risk import is_risky
 from lastgood.hooks.table import host_named
 from lastgood.lease import state_of
@@ -241,8 +242,9 @@ class _Moments:
         if not self.break_off(self.turns()):
             # Where the host itself goes on, something in the background was at work, too.
             actor = UNKNOWN if self._event.is_hosts else _PERSON
-            report = self.save("auto", f"before: {self._event.label}", actor=actor, step=self._begins())
-            begun = report is not None and report.created
+            step = self._begins()
+            report = self.save("auto", f"before: {self._event.label}", actor=actor, step=step)
+            begun = step is not None and report is not None and report.created
         since = self._began_at() if last is None else last.started_at
         if not begun:
             self._workspace.step_start(self._name)
@@ -252,10 +254,12 @@ class _Moments:
     def _name(self) -> str:
         return self._event.label or "a turn"
 
-    def _begins(self) -> Effect:
-        """Return the turn that begins with a checkpoint."""
-        digits = self._workspace.proposal.digits
-        return planned_at_save(self._context, self._name, session=self._session, digits=digits)
+    def _begins(self) -> Effect | None:
+        """Return the turn that begins with a checkpoint; None where none can, which is told after it."""
+        try:
+            return planned_at_save(self._context, self._name, digits=self._workspace.proposal.digits)
+        except LastgoodError:
+            return None
 
     def retold_after_a_break(self) -> Reply:
         """Tell an agent that resumes a conversation what was taken back since that was over (rule P9)."""

@@ -203,14 +203,15 @@ def planned(
     )
 
 
-def planned_at_save(context: Context, name: str, *, session: str | None, digits: str | None = None) -> Effect:
+def planned_at_save(context: Context, name: str, *, digits: str | None = None) -> Effect:
     """Return the record of a step that begins with a checkpoint, which says the rest of it."""
+    session = working_session(context)
     return Effect(
         id=effect_id(context.clock.random() if digits is None else bytes.fromhex(digits)),
         workspace_key=context.key,
         name=tasks.check_text(name, what="the step"),
         started_at=context.clock.now(),
-        session=session,
+        session=None if session is None else session.id,
     )
 
 
