@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ import lastgood
 from lastgood.context import Context
 from lastgood.errors import Busy, Unsupported
 from lastgood.scanner import watch as scanner_watch
-from lastgood.workspace import open_as
+from lastgood.workspace import open_as, watching
 from lastgood.workspace.opened import OpenWorkspace, Proposal
 from lastgood.workspace.residence import Watching, greeted
 from lastgood.workspace.watching import Watches
@@ -249,6 +250,32 @@ def test_the_least_used_gives_room_and_one_watched_by_hand_does_not(
     assert [watched.workspace for watched in watches] == [one, three]
     three.save("again", allow_empty=True)
     assert sum(watched.directories for watched in watches) == 6
+
+
+def test_everything_is_looked_at_each_interval_however_often_a_checkpoint_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1: a write by a name outside the workspace is heard by nobody."""
+    for place in ("one/a", "one/b", "outside"):
+        (tmp_path / place).mkdir(parents=True)
+    (tmp_path / "one" / "a" / "file").write_text("first\n")
+    now = [time.monotonic()]
+    monkeypatch.setattr(watching, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with _opened(tmp_path / "one", tmp_path / "store") as workspace:
+        watches = Watches()
+        watched = watches.add(workspace, rest=1.0)
+        for _ in range(3):  # until no file is so young that it is looked at again
+            watched.keep()
+        os.link(tmp_path / "one" / "a" / "file", tmp_path / "outside" / "file")
+        (tmp_path / "outside" / "file").write_text("second\n")
+        for number in range(4):
+            now[0] += workspace.settings.auto.interval / 3
+            (tmp_path / "one" / "b" / "file").write_text(f"{number}\n")
+            assert not watched.attend()
+            now[0] += 20.0
+            assert watched.attend()
+        assert workspace.read("@", "a/file") == b"second\n"
+        watches.close()
 
 
 def test_one_that_has_gone_is_dropped_and_the_others_are_watched_on(

@@ -106,7 +106,7 @@ class Watched:
 
     With a ``rest`` that is whenever nothing changed for so many seconds, but never more often than every ten;
     without, and while changes go on, once in each ``auto.interval``. All files are looked at anew so often,
-    too. The configuration is read anew before each.
+    too, however many checkpoints come between. The configuration is read anew before each.
     """
 
     def __init__(self, workspace: OpenWorkspace, watch: DirectoryWatch, *, teller: Teller) -> None:
@@ -118,6 +118,8 @@ class Watched:
         self._interval = workspace.settings.auto.interval
         # When the last change was heard of, and the first that is not saved.
         self._heard = self._since = self._looked = self.used
+        # When all files were to be looked at anew.
+        self._doubted = self.used
         self._made = 0.0
         # When all that was found so far had been written down.
         self._written = self.used
@@ -188,8 +190,9 @@ class Watched:
             self._watch.settle_up()
         if now < self._due():
             return False
-        if now >= self._looked + self._interval:
+        if now >= self._doubted + self._interval:
             self._watch.doubt()
+            self._doubted = now
         return self.save()
 
     def save(self) -> bool:
@@ -243,7 +246,7 @@ class Watched:
         if not self._wanted:  # nothing may be watched yet by which a change could be heard of
             return self._looked + _LOOK
         if not self._pending:
-            return self._looked + self._interval
+            return self._doubted + self._interval
         at_interval = self._since + max(self._interval, LEAST_APART)
         if self.rest is None:
             return at_interval
