@@ -358,7 +358,7 @@ def _near(ref: str, request: Reference, known: Sequence[Checkpoint]) -> tuple[st
 
     from lastgood.suggestions import nearest
 
-    word = ref.strip().lower()
+    word = ref.strip().removesuffix("…").lower()  # as a table cuts a name
     saying = [one for one in known if word and word in f"{one.name or ''}\n{one.message}".lower()]
     if len(saying) > 1:
         told = "".join(

@@ -320,6 +320,35 @@ def test_a_path_that_nothing_holds_is_refused(kept: Command) -> None:
         )
 
 
+def test_what_a_shell_makes_of_an_asterisk_is_taken_as_paths_although_one_is_held_nowhere(
+    kept: Command,
+) -> None:
+    """K2: its first name is the one that git ignores, and what was deleted is not among them."""
+    (kept.project / ".gitignore").write_text("Build/\n", encoding="utf-8")
+    (kept.project / "Build").mkdir()
+    (kept.project / "a.txt").write_text("by hand\n", encoding="utf-8")
+    names = sorted(one.name for one in kept.project.iterdir() if one.name[0] != ".")
+    lines = asked(kept, "restore", *names)
+    assert any("what is not here any more" in line for line in lines)
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") != "by hand\n"
+
+
+@pytest.mark.parametrize(
+    "said", [("a.txt", "from", "agent"), ("before the ag…", "a.txt"), ("a.txt", "before")]
+)
+def test_a_part_of_one_message_is_taken_also_after_a_path_and_as_a_table_cuts_it(
+    lastgood: Command, said: tuple[str, ...]
+) -> None:
+    """K2: it is said before what would happen is shown."""
+    file = lastgood.project / "a.txt"
+    for text in ("wanted\n", "other\n"):
+        file.write_text(text, encoding="utf-8")
+        lastgood("save", "before the agent" if text == "wanted\n" else "later")
+    lines = asked(lastgood, "restore", *said)
+    assert any("is taken as ckpt_" in line for line in lines)
+    assert file.read_text(encoding="utf-8") == "wanted\n"
+
+
 def test_a_path_that_is_a_checkpoint_too_is_named(kept: Command) -> None:
     """K2."""
     (kept.project / "two").write_text("a file\n", encoding="utf-8")

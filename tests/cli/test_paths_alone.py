@@ -400,7 +400,9 @@ def test_a_path_that_git_ignores_is_told_so_also_when_it_is_gone(kept: Command) 
     kept("save", "with a rule")
     (kept.project / "build").rmdir()
     said = kept("restore", "build", "--yes", expect=10).err
-    assert said.startswith("lastgood: no checkpoint holds the path 'build': git ignores it\n")
+    assert said.startswith(
+        "lastgood: no checkpoint holds the path 'build': git ignores it, so it cannot come back\n"
+    )
     assert "status --ignored" not in said  # which lists what is there
 
 

@@ -749,7 +749,9 @@ def test_an_undo_that_meets_edits_says_where_the_other_version_lies(kept: Comman
     assert copy.read_text(encoding="utf-8") == "by hand\n"
     assert guarded.read_text(encoding="utf-8") == "since\n"
     assert f"added    {copy.name}" in kept("status").out  # an ordinary file, until it is moved
-    taken = next(line.partition("to take it: ")[2] for line in said.err.splitlines() if "mv " in line)
+    taken = next(
+        line.partition("to take it (yours goes): ")[2] for line in said.err.splitlines() if "mv " in line
+    )
     subprocess.run(taken, shell=True, cwd=kept.project, check=True)
     assert (copy.exists(), guarded.read_text(encoding="utf-8")) == (False, "by hand\n")
 
@@ -766,6 +768,8 @@ def test_how_the_other_version_is_taken_can_be_typed_where_one_stands(kept: Comm
     here = path.parent if where == "below" else kept.project.parent
     words = ["-C", str(kept.project)] if where != "below" else []
     said = kept(*words, "restore", "@~1", "--merge", "--yes", cwd=here, expect=3)
-    taken = next(line.partition("to take it: ")[2] for line in said.err.splitlines() if "mv " in line)
+    taken = next(
+        line.partition("to take it (yours goes): ")[2] for line in said.err.splitlines() if "mv " in line
+    )
     subprocess.run(taken, shell=True, cwd=here, check=True)
     assert path.read_text(encoding="utf-8") == "old\n"

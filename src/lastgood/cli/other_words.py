@@ -31,21 +31,27 @@ _FILES = "what a checkpoint holds: lastgood show REF --files"
 _DELETE = "to delete checkpoints: lastgood delete REF"
 _RUN = "to have checkpoints made around a command: lastgood run -- COMMAND"
 _HELP = "all verbs: lastgood help"
+_HOSTS = "to have an agent's program make checkpoints by itself: lastgood install HOST"
+_DIFF = "what changed since where you are, or between two: lastgood diff [A] [B] [PATH...]"
+_NAME = "to name a checkpoint: lastgood name REF NAME"
+_KEEP = "to keep a checkpoint for ever: lastgood pin REF"
 
 _ANSWERS = {
     # git
+    "annotate": "whose each line is: lastgood blame PATH",
     "add": f"nothing has to be added; {_SAVE}",
     "bisect": f"{_LIST}\nto try one: lastgood check REF -- COMMAND",
-    "branch": f"{_GITS}\nto name a checkpoint: lastgood name REF NAME",
+    "branch": f"{_GITS}\n{_NAME}",
     "checkout": _RESTORE,
     "cherry-pick": "to bring back some paths: lastgood restore REF PATH...",
     "clone": _ASIDE,
+    "fetch": "to take in an export: lastgood import FILE",
     "commit": _SAVE,
     "gc": _TIDY,
     "grep": f"{_TEXT}\n{_FILES}",
     "init": "nothing has to be set up; to make the first checkpoint: lastgood save",
     "merge": "to keep what changed since: lastgood restore REF --merge",
-    "mv": "to name a checkpoint: lastgood name REF NAME",
+    "mv": _NAME,
     "pull": "to take in an export: lastgood import FILE",
     "push": _AWAY,
     "rebase": _GITS,
@@ -57,11 +63,11 @@ _ANSWERS = {
     "st": _STATUS,
     "stash": "to keep what is there: lastgood save\nto go back to it later: lastgood restore REF",
     "switch": _RESTORE,
-    "tag": "to name a checkpoint: lastgood name REF NAME",
+    "tag": _NAME,
     "version": "lastgood --version",
     # restic, Borg
     "backup": _SAVE,
-    "copy": _ASIDE,
+    **dict.fromkeys(("copy", "cp"), _ASIDE),
     "dump": "a file as a checkpoint holds it: lastgood cat REF PATH",
     "extract": _ASIDE,
     "find": f"{_LOG}\n{_TEXT}",
@@ -74,7 +80,7 @@ _ANSWERS = {
     "unlock": "nothing stays locked; what was interrupted: lastgood recover",
     # jj
     "abandon": _DELETE,
-    "describe": "to name a checkpoint: lastgood name REF NAME",
+    "describe": _NAME,
     "edit": _RESTORE,
     "evolog": _LIST,
     "file": f"{_FILES}\na file of one: lastgood cat REF PATH",
@@ -83,21 +89,30 @@ _ANSWERS = {
     "squash": "nothing has to be joined: lastgood prune keeps to the limits",
     # a person at a keyboard
     "back": f"{_BACK}\nto before the last turn: lastgood rewind",
+    **dict.fromkeys(("browse", "files", "tree"), _FILES),
+    **dict.fromkeys(("bring", "go", "take"), _BACK),
+    **dict.fromkeys(("changes", "compare"), _DIFF),
     "del": _DELETE,
     "dir": f"{_LIST}\n{_FILES}",
+    "enable": _HOSTS,
     "goto": _BACK,
     "history": f"{_LIST}\n{_LOG}",
+    "keep": f"{_SAVE}\n{_KEEP}",
+    "label": _NAME,
     "load": _BACK,
     "open": _BACK,
     "remove": _DELETE,
-    "rename": "to name a checkpoint: lastgood name REF NAME",
+    "rename": _NAME,
     "repair": "to mend the store: lastgood verify --repair\nwhat was interrupted: lastgood recover",
     "rescue": f"{_BACK}\nafter a crash: lastgood recover",
     "return": _BACK,
     "search": f"{_TEXT}\n{_WORDS}",
+    "settings": "lastgood config",
+    "setup": f"nothing has to be set up; {_SAVE}\n{_HOSTS}",
     "start": f"{_RUN}\nto say that work begins: lastgood session start --goal TEXT",
     "stop": "to say that work is over: lastgood session end",
     **dict.fromkeys(("ui", "tui", "gui"), _BACK),
+    "where": _STATUS,
     "view": "what a checkpoint holds: lastgood show REF",
     # asking for help
     "?": _HELP,
@@ -110,11 +125,16 @@ _ANSWERS = {
     **dict.fromkeys(("get", "undelete", "unrm"), _RESTORE),
     "versions": _LOG,
 }
+# An id may be typed without its prefix, and so short.
+_LEAST_DIGITS, _HEX = 4, frozenset("0123456789abcdef")
 _GOING_BACK = frozenset({"checkout", "edit", "reset", "revert", "switch"})
+# What stands before what is meant: `go back`, `bring back a.txt`, `take a.txt back`.
+_BRINGING = frozenset({"back", "bring", "go", "goto", "take"})
 # What takes paths there, with the verb that does here.
 _OF_PATHS = {
     **dict.fromkeys(("get", "undelete", "unrm"), "restore"),
     **dict.fromkeys(("history", "versions"), "log"),
+    **dict.fromkeys(("changes", "compare"), "diff"),
 }
 
 
@@ -128,24 +148,25 @@ def answer(word: str, after: Sequence[str] = ()) -> str | None:
     if word in _ANSWERS:
         return _exact(word, after) or _ANSWERS[word]
     if word.startswith(("ckpt_", "@")):
-        return (
-            f"what it holds: lastgood show {quoted(word)}\nto go back to it: lastgood restore {quoted(word)}"
-        )
+        return _about(word)
     if "/" in word or os.path.lexists(word):
         return (
             f"to bring it back: lastgood restore {quoted(word)}\nwhen it changed: lastgood log {quoted(word)}"
         )
-    return None
+    is_id = len(word) >= _LEAST_DIGITS and not set(word) - _HEX and not word.isalpha()
+    return _about(word) if is_id else None
+
+
+def _about(ref: str) -> str:
+    return f"what it holds: lastgood show {quoted(ref)}\nto go back to it: lastgood restore {quoted(ref)}"
 
 
 def _exact(word: str, after: Sequence[str]) -> str | None:
     """Return the whole command for what was typed, where it has one."""
     plain = [one for one in after if not one.startswith("-")]
     command = None
-    if word in _GOING_BACK and plain:
-        ref = _as_ref(plain[0])
-        if ref is not None or "--" in after or all(os.path.lexists(one) for one in plain):
-            command = f"restore {' '.join(map(quoted, [ref or plain[0], *plain[1:]]))}"
+    if word in _GOING_BACK | _BRINGING and plain:
+        command = _restoring(word, plain, after)
     elif word in _OF_PATHS and plain:
         command = f"{_OF_PATHS[word]} {' '.join(map(quoted, plain))}"
     elif word == "reset" and "--hard" in after:
@@ -161,6 +182,17 @@ def _exact(word: str, after: Sequence[str]) -> str | None:
     if command is not None:
         return f"write: lastgood {command}"
     return f"{_BACK}\n{_UNDO}" if word == "stash" and plain in (["pop"], ["apply"]) else None
+
+
+def _restoring(word: str, plain: Sequence[str], after: Sequence[str]) -> str | None:
+    """Return the restore that is meant by what goes back, or brings something back; None if none is clear."""
+    if word in _BRINGING:
+        said = [one for one in plain if one not in {"back", "to"}]
+        return f"restore {' '.join(map(quoted, said))}" if said else None
+    ref = _as_ref(plain[0])
+    if ref is None and "--" not in after and not all(os.path.lexists(one) for one in plain):
+        return None
+    return f"restore {' '.join(map(quoted, [ref or plain[0], *plain[1:]]))}"
 
 
 def _searching(text: str, path: Sequence[str] = ()) -> str:

@@ -214,8 +214,8 @@ def remarks(outcomes: Sequence[Outcome], *, then: str = "as it was", root: str |
         for copy in _beside(one, outcomes):
             lines.append(f"          {then}: {path_text(copy)}")
             if root is not None:
-                lines.append(f"          to take it: {_move(copy, one.path, root)}")
-                lines.append(f"          else: {_remove(copy, root)}")
+                lines.append(f"          to take it (yours goes): {_move(copy, one.path, root)}")
+                lines.append(f"          to keep yours: {_remove(copy, root)}")
     if len(said) > _SHOWN_STEPS:
         lines.append(f"  and {len(said) - _SHOWN_STEPS:,} more (all of them: --json)")
     if any(one.left is not None for one in outcomes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.cli.grammar import quoted
-from lastgood.cli.typed_paths import alike, as_typed, from_top, only_meant, path_of, same_name
+from lastgood.cli.typed_paths import alike, as_typed, from_top, only_meant, path_of, same_name, start
 from lastgood.errors import Damaged, Invalid, LastgoodError, NotFound, Usage
 from lastgood.ids import short
 from lastgood.paths import lies_in, printable, to_text
@@ -64,20 +64,22 @@ def as_meant(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call 
     try:
         workspace.get(ref)
     except (NotFound, Invalid) as error:
-        if (swapped := _swapped(call, workspace)) is not None:
+        swapped = _swapped(call, workspace) or _swapped_part(call, console, workspace=workspace)
+        if swapped is not None:
             return call.replace(arguments=(swapped,), paths=(ref, *paths[:-1]))
         if "meant" in error.details and not is_path(ref, call, workspace):
             ref = str(error.details["meant"])
             call = call.replace(arguments=(ref,))
             return _with_paths(ref, paths, call, console, workspace=workspace)
         near = error.details.get("near")
-        if holder_of(ref, call, workspace) is not None or _is_alike(
+        if _holder_among((ref, *paths), call, workspace) is not None or _is_alike(
             ref, call, console, workspace=workspace, whole=near is not None
         ):
+            _tell_pattern((ref, *paths), call, workspace)
             return _of_paths((ref, *paths), call, console, workspace=workspace)
         if near is not None and console.can_ask:
             call = call.replace(arguments=(str(near),))
-            _beside(f"'{printable(ref)}' is taken as {short(str(near))}, whose name or message has it")
+            _tell_part(ref, str(near))
         return call
     if not paths:
         _tell_path(ref, call, workspace)
@@ -97,10 +99,29 @@ def _of_paths(paths: Sequence[str], call: Call, console: Console, *, workspace: 
     meant = _all_meant(paths, call, console, workspace=workspace)
     if meant is None:
         return None
-    holder = holder_of(meant[0], call, workspace)
+    holder = _holder_among(meant, call, workspace)
     if holder is None:
         return call.replace(arguments=(meant[0],), paths=meant[1:])  # which is refused, and told why
     return call.replace(arguments=(holder,), paths=meant)
+
+
+def _holder_among(paths: Sequence[str], call: Call, workspace: OpenWorkspace) -> str | None:
+    """Return the REF that paths alone are meant of: that of the first which a checkpoint holds.
+
+    None if none is held, or the first is not even there: it may be a REF that was mistyped.
+    """
+    holder = holder_of(paths[0], call, workspace)
+    if holder is None and _is_there(paths[0], call, workspace):
+        return next((one for path in paths[1:] if (one := holder_of(path, call, workspace))), None)
+    return holder
+
+
+def _tell_pattern(paths: Sequence[str], call: Call, workspace: OpenWorkspace) -> None:
+    """Say of paths that a shell seems to have made of `*` what is not among them."""
+    here = start(call, workspace)
+    if len(paths) > 1 and sorted(paths) == sorted(one for one in os.listdir(here) if one[:1] != "."):
+        whole = "restore @" if here == workspace.path else f"restore @ {quoted(os.path.curdir)}"
+        _beside(f"that is what lies here now; with what is not here any more: {call.command(whole)}")
 
 
 def _with_paths(
@@ -260,6 +281,28 @@ def _swapped(call: Call, workspace: OpenWorkspace) -> str | None:
     return ref if all(holder_of(one, call, workspace) is not None for one in before) else None
 
 
+def _swapped_part(call: Call, console: Console, *, workspace: OpenWorkspace) -> str | None:
+    """Return the same of a part of one checkpoint's name or message: for a person who is shown it first."""
+    *before, last = (*call.arguments, *(call.paths or ()))
+    if not console.can_ask or not before or is_path(last, call, workspace):
+        return None
+    try:
+        workspace.get(last)
+    except (NotFound, Invalid) as error:
+        near = error.details.get("near")
+        if near is None and last.isalnum():  # `before` says something by itself
+            found = workspace.list(name=f"*{last}*", limit=2, brief=True)
+            near = found[0].id if len(found) == 1 else None
+        if near is not None and all(holder_of(one, call, workspace) is not None for one in before):
+            _tell_part(last, str(near))
+            return str(near)
+    return None
+
+
+def _tell_part(word: str, id: str) -> None:
+    _beside(f"'{printable(word)}' is taken as {short(id)}, whose name or message has it")
+
+
 def _joined(word: str, call: Call, workspace: OpenWorkspace) -> tuple[str, str] | None:
     """Return the REF and the path of a word such as git takes: ``@~1:a.txt``, ``a.txt@{1h}``, ``a.txt~1``."""
     ref, colon, path = word.partition(":") if "}:" not in word else word.partition("}:")
@@ -292,7 +335,7 @@ def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: Lastg
     if swapped is not None:
         paths = (ref, *(call.paths or ())[:-1]) if call.verb.paths else (ref,)
         raise _ref_first(ref, (swapped, *paths), call, what="a path", kind=Usage) from error
-    holder = holder_of(ref, call, workspace)
+    holder = _holder_among((ref, *(call.paths or ())), call, workspace)
     is_one = holder is not None or _is_there(ref, call, workspace)
     if not is_one and "instead" in error.details and "is gone and has" not in error.hint:
         error.hint = f"{_instead(ref, call, error)}the checkpoints: {call.command('list')}"
@@ -309,15 +352,25 @@ def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: Lastg
         raise Usage(f"'{printable(ref)}' is a path, and a checkpoint belongs here", hint=hint) from error
     if "is gone and has" in error.hint:
         return
+    _refuse_unheld(ref, call, workspace, error=error, is_one=is_one)
+
+
+def _refuse_unheld(
+    ref: str, call: Call, workspace: OpenWorkspace, *, error: LastgoodError, is_one: bool
+) -> None:
+    """Answer a word that is no REF, and a path of which no checkpoint holds anything, if any."""
     if not workspace.list(limit=1, brief=True):
         workspace.get("latest")  # which says why there is none
     none_meant = is_one or ref.startswith("@") or "meant" in error.details
     near = "" if none_meant else same_name(ref, call, workspace)
     error.hint = near + error.hint
+    is_word = not set(ref) & set(" \t\n")
+    if is_word and not (none_meant or near or error.details):
+        error.message += ", and none holds such a path"
     ignored = _is_ignored(ref, call, workspace)
-    if is_one or ignored or ("/" in ref and not set(ref) & set(" \t\n")):
+    if is_one or ignored or ("/" in ref and is_word):
         raise NotFound(
-            f"no checkpoint holds the path '{printable(ref)}'{': git ignores it' if ignored else ''}",
+            f"no checkpoint holds the path '{printable(ref)}'{_why_ignored(call) if ignored else ''}",
             hint=_ignored_hint(ref, call, workspace)
             if ignored
             else f"{near}all that the last one holds: {call.command('show @ --files')}"
@@ -349,6 +402,10 @@ def _about_path(path: str, call: Call, workspace: OpenWorkspace) -> list[str]:
     lines = [first[call.verb.name]] if call.verb.name in first else []
     lines.append(f"when it changed: {call.command(f'log {typed}')}")
     return [*lines, f"the checkpoints: {call.command('list')}"]
+
+
+def _why_ignored(call: Call) -> str:
+    return f": git ignores it{', so it cannot come back' if call.verb.name == 'restore' else ''}"
 
 
 def _ignored_hint(path: str, call: Call, workspace: OpenWorkspace) -> str:

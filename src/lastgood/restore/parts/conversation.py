@@ -96,16 +96,16 @@ def _decide(context: Context, target: Checkpoint) -> Part | Remark | PartOutcome
 def _copy_or_remark(context: Context, target: Checkpoint) -> Part | Remark:
     held = target.manifest.conversation
     if held is None or held.form not in reader.FOLDERS or held.source is None:
-        return _as_messages(target, "it is no transcript of a host that is known")
+        return _as_messages(target, "lastgood writes no conversations for that agent")
     head = reader.first_line(context.engine, held.tree)
     old = reader.session_in(held.form, held.source, head=head)
     if old is None:
-        return _as_messages(target, "its file does not lie in its host's folder")
+        return _as_messages(target, "its file was not in that agent's folder")
     try:
         source = context.transcripts.where(held.form, held.source)
         original = _original(context, held.form, source)
         if reader.session_in(held.form, original, head=head) is None:
-            return _as_messages(target, "a link leads out of its host's folder")
+            return _as_messages(target, "a link leads out of that agent's folder")
         if _is_whole(context, held, source):
             return Remark(
                 note="the transcript holds just this already",
@@ -125,7 +125,7 @@ def _original(context: Context, form: str, source: bytes) -> bytes:
 def _as_messages(target: Checkpoint, why: str, *, mend: object = None) -> Remark:
     read = f"read what was said: lastgood show {target.short_id} --conversation"
     return Remark(
-        note=f"it comes back as messages only: {why}",
+        note=f"it can be read, but its agent cannot go on with it: {why}",
         hint=read if mend is None else f"fix that, and restore again: {mend}\n{read}",
     )
 
