@@ -49,6 +49,7 @@ def hint(*words: str) -> str:
         ("rm ckpt_0123", "lastgood delete REF"),
         ("gc", "lastgood maintain"),
         ("back", "lastgood rewind"),
+        ("task list", "lastgood progress"),
         ("go back", "lastgood restore   ("),
         ("go back to ckpt_0123", "write: lastgood restore ckpt_0123"),
         ("bring back docs", "write: lastgood restore docs"),

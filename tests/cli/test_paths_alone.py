@@ -61,6 +61,12 @@ def test_show_without_a_ref_is_of_where_one_stands(kept: Command) -> None:
     assert kept("show", "--json").json == kept("show", "@", "--json").json
 
 
+def test_show_alone_where_nothing_was_saved_says_so(lastgood: Command) -> None:
+    assert lastgood("show", expect=10).err.startswith(
+        "lastgood: there is no checkpoint of this workspace yet"
+    )
+
+
 def test_a_dry_run_of_a_path_alone_is_of_where_one_stands(kept: Command) -> None:
     (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
     assert "  change  a.txt\n" in kept("restore", "a.txt", "--dry-run").out
@@ -165,7 +171,9 @@ def test_who_has_nothing_to_restore_is_told_where_to_look_on(kept: Command) -> N
 
 
 def test_a_log_on_a_terminal_says_how_to_bring_one_back(kept: Command) -> None:
-    assert "to bring one back: lastgood restore ID a.txt" in kept.terminal("log", "a.txt").out
+    shown = kept.terminal("log", "a.txt").out
+    assert "to bring one back: lastgood restore ID a.txt" in shown
+    assert "when a text came into it, or went: lastgood log -S TEXT a.txt" in shown
     assert "to bring one back" not in kept("log", "a.txt").err
 
 

@@ -199,6 +199,10 @@ _OPERATIONS = frozenset({"all", "delete", "everything", "last", "prune", "restor
 _NEVER_MEANT = frozenset({"directory", "allow-root"})
 
 
+# What these say is shown by another verb.
+_TOLD_BY_PROGRESS = frozenset({"feature", "sprint", "task"})
+
+
 def _is_option(word: str) -> bool:
     return word.startswith("-") and word not in {"-", "--"}
 
@@ -215,6 +219,8 @@ def _check_arguments(verb: Verb, given: Sequence[str], *, has_command: bool) -> 
     if len(given) == 1 and len(wanted) > 1 and not wanted[0].required and wanted[1].required:
         wanted = wanted[1:]
     for index, argument in enumerate(wanted):
+        if index < len(given) and argument.choices:
+            _check_choice(verb, argument, given[index])
         if index >= len(given) and argument.required:
             raise _missing(verb, argument)
     if verb.command and not has_command and not verb.instead:
@@ -236,11 +242,15 @@ def _check_argument(argument: Argument, word: str) -> None:
         raise _empty_path()
     if argument.form == "ref" and word.startswith("-"):
         raise _dashed_ref(word)
-    if argument.choices and word not in argument.choices:
-        raise Usage(
-            f"{argument.name} cannot be '{printable(word)}'",
-            hint=f"it can be: {', '.join(argument.choices)}",
-        )
+
+
+def _check_choice(verb: Verb, argument: Argument, word: str) -> None:
+    if word in argument.choices:
+        return
+    hint = f"it can be: {', '.join(argument.choices)}"
+    if verb.name in _TOLD_BY_PROGRESS and word in {"list", "ls", "show", "status"}:
+        hint += "\nhow far the work has come: lastgood progress"
+    raise Usage(f"{argument.name} cannot be '{printable(word)}'", hint=hint)
 
 
 def _missing(verb: Verb, argument: Argument) -> Usage:

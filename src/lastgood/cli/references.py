@@ -272,8 +272,11 @@ def as_ref(word: str, workspace: OpenWorkspace) -> str | None:
 
 def _swapped(call: Call, workspace: OpenWorkspace) -> str | None:
     """Return the REF, or the time, that was typed after its paths, None if it was not."""
-    *before, last = (*call.arguments, *(call.paths or ()))
-    if not before or (before[1:] and not call.verb.paths) or _is_there(last, call, workspace):
+    given = (*call.arguments, *(call.paths or ()))
+    if len(given) < 2:
+        return None
+    *before, last = given
+    if (before[1:] and not call.verb.paths) or _is_there(last, call, workspace):
         return None
     ref = as_ref(last, workspace)
     if ref is None or (ref != last and is_path(last, call, workspace)):

@@ -126,6 +126,7 @@ def _show_changes(report: LogReport, typed: str, call: Call, console: Console) -
     )
     if console.out_is_terminal:
         console.note(f"to bring one back: {call.command(f'restore ID {quoted(typed)}')}")
+        console.note(f"when a text came into it, or went: {call.command(f'log -S TEXT {quoted(typed)}')}")
 
 
 def _row(change: PathChange, console: Console) -> tuple[str, ...]:
