@@ -200,6 +200,7 @@ def test_on_a_terminal_a_bare_time_is_taken_where_one_only_looks(kept: Command) 
     assert "'1s' is taken as @{1s}" in shown
     assert shown.endswith("second\n")
     assert "third" in kept.terminal("diff", "1s").out
+    assert "-first" in kept.terminal("diff", "the", "first").out  # a message without its quotes
     assert "a time is written @{1s}" in kept("cat", "1s", "a.txt", expect=10).err
 
 

@@ -29,6 +29,7 @@ def wreck(command: Command) -> None:
         ("a.txt src one", "one a.txt src"),
         ("the first", "'the first'"),
         ("src a.txt the first", "'the first' src a.txt"),
+        ("the first src", "'the first' src"),
         ("to one", "one"),
     ],
 )

@@ -48,9 +48,9 @@ def in_our_words(call: Call, workspace: Restores) -> Call:
         return call
     if as_ref(given[0], workspace) == given[0]:  # written as it is to be: nothing more is looked up
         return call
-    message, before = _message_apart(given, call, workspace)
+    message, paths = _message_apart(given, call, workspace)
     if message is not None:
-        return call.replace(arguments=(message,), paths=before or None)
+        return call.replace(arguments=(message,), paths=paths or None)
     ref, rest = _time_apart(_plain(given, call, workspace), call, workspace)
     if rest and rest[0].lower() in _EVERYTHING and not _stands(rest[0], call, workspace):
         rest = rest[1:]
@@ -62,11 +62,16 @@ def in_our_words(call: Call, workspace: Restores) -> Call:
 def _message_apart(
     given: tuple[str, ...], call: Call, workspace: Restores
 ) -> tuple[str | None, tuple[str, ...]]:
-    """Return a message of several words that was typed without its quotes, and the paths before it."""
-    for place in range(len(given) - 1):
-        message = " ".join(given[place:])
-        if not _stands(given[place], call, workspace) and as_ref(message, workspace) == message:
-            return message, given[:place]
+    """Return a message of several words that was typed without its quotes, and the paths beside it."""
+    for begin, end in (
+        *((place, len(given)) for place in range(len(given) - 1)),
+        *((0, place) for place in range(len(given) - 1, 1, -1)),
+    ):
+        message, paths = " ".join(given[begin:end]), (*given[:begin], *given[end:])
+        if _stands(given[begin], call, workspace) or as_ref(message, workspace) != message:
+            continue
+        if begin or all(is_path(one, call, workspace) for one in paths):
+            return message, paths
     return None, ()
 
 

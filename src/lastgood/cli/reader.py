@@ -275,6 +275,7 @@ def _too_many(verb: Verb, given: Sequence[str], *, place: int) -> Usage:
         hint = f"what changed there: lastgood diff --stat {_quoted(given[place:])}"
     elif verb.name == "show":
         hint = f"a file as that has it: lastgood cat {_quoted(given[: place + 1])}"
+        hint += f"\na name of several words: lastgood show {quoted(' '.join(given))}"
     elif verb.name == "recover":
         hint = f"to bring these back: lastgood restore {_quoted(given)}"
     elif verb.name == "save":

@@ -180,6 +180,7 @@ def apart(call: Call, workspace: OpenWorkspace, *, terminal: bool) -> Call:
     Of one path alone the REF is that of the newest checkpoint that holds it, unless `@` does. On a
     terminal a bare time is taken as one.
     """
+    call = _with_message(call, workspace) if terminal else call
     refs: list[str] = []
     paths: list[str] = []
     holders: list[str | None] = []
@@ -210,6 +211,15 @@ def apart(call: Call, workspace: OpenWorkspace, *, terminal: bool) -> Call:
         refs.append(str(holders[0]))
         _beside(f"'{printable(paths[0])}' is compared with {holders[0]}, the newest with it")
     return call.replace(arguments=tuple(refs), paths=(*paths, *given))
+
+
+def _with_message(call: Call, workspace: OpenWorkspace) -> Call:
+    """Return a call whose words are one message, typed without its quotes, with that; any other as it is."""
+    words = (*call.arguments, *(call.paths or ()))
+    if len(words) < 2 or _is_ref(words[0], workspace) or is_path(words[0], call, workspace):
+        return call
+    message = " ".join(words)
+    return call.replace(arguments=(message,), paths=None) if _is_ref(message, workspace) else call
 
 
 def reached(typed: str, call: Call, workspace: OpenWorkspace) -> str:
