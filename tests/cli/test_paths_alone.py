@@ -126,6 +126,21 @@ def test_words_find_a_task_an_id_a_kind_and_a_date(kept: Command) -> None:
         assert len(kept("list", "--json", word).json["checkpoints"]) == 3
 
 
+def test_a_day_or_several_of_a_kind_are_no_words_and_answered_with_the_option(kept: Command) -> None:
+    assert "made since then: lastgood list --since 24h\n" in kept("list", "today").err
+    assert kept("list", "--since", "24h").code == 0
+    assert "of that kind: lastgood list --kind turn\n" in kept("list", "turns").err
+
+
+@pytest.mark.parametrize("verb", ["restore", "rewind"])
+def test_a_checkpoint_is_no_folder_to_write_to(kept: Command, verb: str) -> None:
+    """K2: `rewind --to ckpt_...` is to go back to that, and not to have a folder of that name."""
+    words = ("restore", "@") if verb == "restore" else ("rewind",)
+    said = kept(*words, "--to", "ckpt_0123abcd", expect=2).err
+    assert "to go back to that: lastgood restore ckpt_0123abcd\n" in said
+    assert not (kept.project / "ckpt_0123abcd").exists()
+
+
 def test_where_words_find_nothing_it_is_said_what_was_searched(kept: Command) -> None:
     done = kept("list", "no such", "thing")
     assert done.out == ""

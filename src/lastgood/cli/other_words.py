@@ -45,6 +45,7 @@ _ANSWERS = {
     "checkout": _RESTORE,
     "cherry-pick": "to bring back some paths: lastgood restore REF PATH...",
     "clone": _ASIDE,
+    "ls-files": _FILES,
     "fetch": "to take in an export: lastgood import FILE",
     "commit": _SAVE,
     "gc": _TIDY,
@@ -92,11 +93,13 @@ _ANSWERS = {
     **dict.fromkeys(("browse", "files", "tree"), _FILES),
     **dict.fromkeys(("bring", "go", "take"), _BACK),
     **dict.fromkeys(("changes", "compare"), _DIFF),
+    **dict.fromkeys(("continue", "retry"), "to go on with what was interrupted: lastgood recover"),
     "del": _DELETE,
     "dir": f"{_LIST}\n{_FILES}",
     "enable": _HOSTS,
     "goto": _BACK,
     "history": f"{_LIST}\n{_LOG}",
+    "mark": f"{_NAME}\nto have a command judge it: lastgood check REF -- COMMAND",
     "keep": f"{_SAVE}\n{_KEEP}",
     "label": _NAME,
     "load": _BACK,
@@ -224,6 +227,8 @@ def _nearest(word: str) -> str:
 _WHOLE = "all files come back of themselves: lastgood restore @"
 _ASKED = "to be asked nothing: --yes"
 _TIME = "a time is a REF: lastgood restore @{1h}"
+_MERGE = "to keep what changed since: --merge"
+_PERIOD = "of the last day: lastgood report --period day"
 _PLOTS = "a page with plots: lastgood report --html FILE"
 _PATCH = "what changed then: lastgood diff --previous REF PATH"
 _OPTIONS = {
@@ -233,7 +238,18 @@ _OPTIONS = {
     ("restore", "--staged"): "the index comes back with HEAD: lastgood restore REF --git",
     ("restore", "--target"): _ASIDE,
     ("list", "--last"): "the newest five: lastgood list -n 5",
-    ("restore", "-i"): _BACK,
+    **dict.fromkeys((("restore", f"-{word}") for word in ("i", "-interactive", "-list")), _BACK),
+    **dict.fromkeys(
+        (("restore", f"--{word}") for word in ("keep", "keep-mine", "no-delete", "soft")), _MERGE
+    ),
+    ("restore", "--preview"): "what would happen: --dry-run",
+    ("restore", "--only-files"): "no conversation and no progress: --only files",
+    ("list", "-a"): "those made before restores, too: lastgood list --all",
+    ("list", "--today"): "of the last day: lastgood list --since 24h",
+    ("diff", "--cached"): "what changed since the last checkpoint: lastgood diff",
+    ("diff", "--name-only"): "the paths alone: lastgood diff --stat",
+    ("log", "--stat"): _PATCH,
+    ("report", "--today"): _PERIOD,
     ("restore", "--latest"): "the newest is a REF: lastgood restore latest",
     ("restore", "--last"): "the newest is a REF: lastgood restore latest",
     ("restore", "-p"): "some paths of it: lastgood restore REF PATH...",
@@ -245,6 +261,29 @@ _OPTIONS = {
     ("", "-v"): "lastgood --version",
     ("", "-?"): _HELP,
 }
+
+
+_LOOKING = frozenset({"list", "ls", "show", "status"})
+_ACTIONS = {
+    **{
+        (verb, word): "how far the work has come: lastgood progress"
+        for verb in ("feature", "sprint", "task")
+        for word in _LOOKING
+    },
+    ("config", "list"): "all settings: lastgood config show",
+    ("session", "stop"): "to say that work is over: lastgood session end",
+    **{
+        ("session", word): "to go on with what was interrupted: lastgood recover"
+        for word in ("continue", "resume")
+    },
+}
+
+
+def answer_action(verb: str, word: str) -> str | None:
+    """Return what to type for an action that a verb does not have, None if none is known."""
+    if verb == "config" and "." in word:
+        return f"to set it: lastgood config set {quoted(word)} VALUE"
+    return _ACTIONS.get((verb, word))
 
 
 _TIMED = frozenset(f"--{word}" for word in ("time", "date", "at", "since", "before", "ago"))

@@ -199,10 +199,6 @@ _OPERATIONS = frozenset({"all", "delete", "everything", "last", "prune", "restor
 _NEVER_MEANT = frozenset({"directory", "allow-root"})
 
 
-# What these say is shown by another verb.
-_TOLD_BY_PROGRESS = frozenset({"feature", "sprint", "task"})
-
-
 def _is_option(word: str) -> bool:
     return word.startswith("-") and word not in {"-", "--"}
 
@@ -247,9 +243,11 @@ def _check_argument(argument: Argument, word: str) -> None:
 def _check_choice(verb: Verb, argument: Argument, word: str) -> None:
     if word in argument.choices:
         return
+    from lastgood.cli.other_words import answer_action
+
     hint = f"it can be: {', '.join(argument.choices)}"
-    if verb.name in _TOLD_BY_PROGRESS and word in {"list", "ls", "show", "status"}:
-        hint += "\nhow far the work has come: lastgood progress"
+    if (meant := answer_action(verb.name, word)) is not None:
+        hint += f"\n{meant}"
     raise Usage(f"{argument.name} cannot be '{printable(word)}'", hint=hint)
 
 

@@ -270,6 +270,13 @@ def _drift_lines(report: DiffReport | None) -> list[str]:
 
 def check_options(call: Call) -> None:
     """Refuse combinations that contradict each other."""
+    folder = call.text("to") or ""
+    if folder.startswith(("ckpt_", "@")) and "/" not in folder and not os.path.lexists(folder):
+        raise Usage(
+            f"--to takes a folder to write to, and '{printable(folder)}' is called like a checkpoint",
+            hint=f"to go back to that: {call.command(f'restore {quoted(folder)}')}"
+            f"\nif a folder is meant: --to ./{quoted(folder)}",
+        )
     if call.has("to"):
         for option in ("dry-run", "plan", "merge", "git", "only-agent"):
             if call.has(option):

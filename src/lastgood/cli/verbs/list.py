@@ -12,8 +12,10 @@ from lastgood.cli.opening import open_group
 from lastgood.cli.searching import SEARCHED, few_paths, searched
 from lastgood.cli.wording import count, place_cell, table, title
 from lastgood.errors import NotFound
+from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable, to_bytes, within
 from lastgood.value import cast
+from lastgood.view import time_meant
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
@@ -188,6 +190,15 @@ def _going_back(call: Call, paths: Paths) -> str:
     return " ".join(("restore ID", *map(quoted, typed)))
 
 
+def _meant(said: str, call: Call) -> str:
+    """Return a line for a time, or for several of a kind: what to type for these."""
+    kind = said.removesuffix("s")
+    if said == "today" or time_meant(said) is not None:
+        since = "24h" if said == "today" else said
+        return f"\nmade since then: {call.command(f'list --since {quoted(since)}')}"
+    return f"\nof that kind: {call.command(f'list --kind {kind}')}" if kind in KINDS else ""
+
+
 def _nothing(call: Call, workspace: OpenWorkspace) -> str:
     narrowing = ("kind", "session", "since", "name", "good", "grep")
     words = [*call.arguments, *call.texts("grep")]
@@ -196,7 +207,7 @@ def _nothing(call: Call, workspace: OpenWorkspace) -> str:
         which = "no checkpoint that fits the rest" if narrowed else "no checkpoint"
         said = " ".join(words)
         return (
-            f"{which} has '{printable(said)}'"
+            f"{which} has '{printable(said)}'{_meant(said, call)}"
             f"\nsearched: {SEARCHED}"
             f"\nin files: {call.command(f'log -S {quoted(said)}')}"
             f"\nall of them: {call.command('list')}"
