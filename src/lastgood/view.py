@@ -368,7 +368,7 @@ def _near(ref: str, request: Reference, known: Sequence[Checkpoint]) -> tuple[st
         said = f"with that in their name or message, newest first:\n{told}{more}"
         return said, {"alike": len(saying)}
     by_word = {word: one for one in reversed(known) for word in (one.name, one.message.strip()) if word}
-    close = nearest(ref, by_word) if request.form in {"name", "message"} else ()
+    close = nearest(ref, by_word) if request.form in {"name", "message"} and not saying else ()
     found = [(one, by_word[one]) for one in close] or [(one.name or one.message, one) for one in saying]
     told = " or ".join(f"'{printable(text)}' ({short(one.id)})" for text, one in found)
     return f"did you mean {told}?\n" if found else "", {"near": found[0][1].id} if len(found) == 1 else {}

@@ -334,7 +334,8 @@ def test_what_a_shell_makes_of_an_asterisk_is_taken_as_paths_although_one_is_hel
 
 
 @pytest.mark.parametrize(
-    "said", [("a.txt", "from", "agent"), ("before the ag…", "a.txt"), ("a.txt", "before")]
+    "said",
+    [("a.txt", "from", "agent"), ("before the ag…", "a.txt"), ("before", "the", "ag"), ("a.txt", "before")],
 )
 def test_a_part_of_one_message_is_taken_also_after_a_path_and_as_a_table_cuts_it(
     lastgood: Command, said: tuple[str, ...]
