@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import number as whole_number
-from lastgood.cli.references import as_ref, is_path, looked_up
+from lastgood.cli.references import as_ref, is_part, is_path, looked_up
 from lastgood.cli.table import verb_of
 from lastgood.errors import Usage
 from lastgood.paths import printable
@@ -52,6 +52,9 @@ def in_our_words(call: Call, workspace: Restores) -> Call:
     if message is not None:
         return call.replace(arguments=(message,), paths=paths or None)
     ref, rest = _time_apart(_plain(given, call, workspace), call, workspace)
+    whole = " ".join(given)
+    if ref is None and is_part(whole, workspace) and not any(is_path(one, call, workspace) for one in given):
+        return call.replace(arguments=(whole,), paths=None)
     if rest and rest[0].lower() in _EVERYTHING and not _stands(rest[0], call, workspace):
         rest = rest[1:]
         ref = ref or (None if rest else "@")

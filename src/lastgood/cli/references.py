@@ -64,8 +64,9 @@ def as_meant(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call 
     try:
         workspace.get(ref)
     except (NotFound, Invalid) as error:
-        if (told := _in_parts(call, console, workspace=workspace)) is not None:
-            return told
+        swapped = _swapped(call, workspace) or _swapped_part(call, console, workspace=workspace)
+        if swapped is not None:
+            return call.replace(arguments=(swapped,), paths=(ref, *paths[:-1]))
         if "meant" in error.details and not is_path(ref, call, workspace):
             ref = str(error.details["meant"])
             call = call.replace(arguments=(ref,))
@@ -83,16 +84,6 @@ def as_meant(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call 
     if not paths:
         _tell_path(ref, call, workspace)
     return _with_paths(ref, paths, call, console, workspace=workspace)
-
-
-def _in_parts(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call | None:
-    """Return a call with the REF that stands after its paths, or is told by several words; else None."""
-    ref, paths = cast("str", call.argument(0)), call.paths or ()
-    swapped = _swapped(call, workspace) or _swapped_part(call, console, workspace=workspace)
-    if swapped is not None:
-        return call.replace(arguments=(swapped,), paths=(ref, *paths[:-1]))
-    joined = _joined_part((ref, *paths), call, console, workspace=workspace)
-    return None if joined is None else call.replace(arguments=(joined,), paths=None)
 
 
 def _is_alike(word: str, call: Call, console: Console, *, workspace: OpenWorkspace, whole: bool) -> bool:
@@ -289,6 +280,15 @@ def as_ref(word: str, workspace: OpenWorkspace) -> str | None:
     return word
 
 
+def is_part(words: str, workspace: OpenWorkspace) -> bool:
+    """Tell whether words are no REF, and stand in the name or message of just one checkpoint."""
+    try:
+        workspace.get(words)
+    except (NotFound, Invalid) as error:
+        return "near" in error.details
+    return False
+
+
 def _swapped(call: Call, workspace: OpenWorkspace) -> str | None:
     """Return the REF, or the time, that was typed after its paths, None if it was not."""
     given = (*call.arguments, *(call.paths or ()))
@@ -317,22 +317,6 @@ def _swapped_part(call: Call, console: Console, *, workspace: OpenWorkspace) -> 
             near = found[0].id if len(found) == 1 else None
         if near is not None and all(holder_of(one, call, workspace) is not None for one in before):
             _tell_part(last, str(near))
-            return str(near)
-    return None
-
-
-def _joined_part(
-    words: Sequence[str], call: Call, console: Console, *, workspace: OpenWorkspace
-) -> str | None:
-    """Return the only checkpoint in whose name or message several words stand together; else None."""
-    if not console.can_ask or len(words) < 2 or any(is_path(one, call, workspace) for one in words):
-        return None
-    said = " ".join(words)
-    try:
-        workspace.get(said)
-    except (NotFound, Invalid) as error:
-        if (near := error.details.get("near")) is not None:
-            _tell_part(said, str(near))
             return str(near)
     return None
 
