@@ -309,7 +309,7 @@ def test_a_restore_of_files_that_are_right_does_not_say_so_of_the_conversation(
     shutil.rmtree(claude.parents[3])
     done = command("restore", "@", "--yes")
     assert "nothing to restore: all but the conversation already is as in ckpt_" in done.out
-    assert "conversation: it can be read, but its agent cannot go on with it: " in done.out
+    assert "conversation: its messages can be read, but its agent cannot go on with it: " in done.out
 
 
 def test_a_link_that_leads_into_the_hosts_folder_is_followed(

@@ -125,7 +125,7 @@ def _original(context: Context, form: str, source: bytes) -> bytes:
 def _as_messages(target: Checkpoint, why: str, *, mend: object = None) -> Remark:
     read = f"read what was said: lastgood show {target.short_id} --conversation"
     return Remark(
-        note=f"it can be read, but its agent cannot go on with it: {why}",
+        note=f"its messages can be read, but its agent cannot go on with it: {why}",
         hint=read if mend is None else f"fix that, and restore again: {mend}\n{read}",
     )
 
