@@ -90,9 +90,10 @@ def test_a_command_that_goes_back_looks_first_and_asks(name: str) -> None:
     """T1."""
     _, body = parts(f"commands/{name}.md")
 
-    told = [one for one in commands(body) if one.startswith(f"lastgood {name}")]
-    assert "--dry-run" in told[0]
-    assert "--plan ID" in told[-1]
+    going = [one for one in commands(body) if one.startswith(("lastgood restore", "lastgood rewind"))]
+    assert going[0].startswith(f"lastgood {name}")
+    assert "--dry-run" in going[0]
+    assert "--plan ID" in going[-1]
     assert "--yes" not in body
     assert "ask" in body[: body.index("--plan ID")]
 
