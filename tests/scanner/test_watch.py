@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,6 +99,26 @@ def test_folders_in_which_nothing_was_heard_are_passed_by(
     monkeypatch.setattr(twins.watch, "vouches", noted)
     twins.agree()
     assert asked == [b"", b"a", b"a/b"]
+
+
+def test_a_folder_that_is_moved_meanwhile_to_where_a_scan_passes_by_is_saved_there(
+    twins: Twins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("from/moved", "to"):
+        (twins.root / name).mkdir(parents=True)
+        (twins.root / name / "file").write_text("first")
+    _settle(twins)
+    (twins.root / "from" / "more").write_text("heard")
+    ways = twins.watch.ways
+
+    def meanwhile(records: Mapping[bytes, Record], *, is_dependent: bool) -> set[bytes] | None:
+        found = ways(records, is_dependent=is_dependent)
+        if (twins.root / "from" / "moved").exists():
+            (twins.root / "from" / "moved").rename(twins.root / "to" / "moved")
+        return found
+
+    monkeypatch.setattr(twins.watch, "ways", meanwhile)
+    twins.agree()
 
 
 def test_what_was_found_is_written_down_at_rest_and_another_process_needs_it_not(twins: Twins) -> None:

@@ -747,6 +747,8 @@ class ScanPass:
         self.examiner.finish()
         if self._walk.vanished:
             self._look_for_moved(root, began=began, again=again)
+        if self._walk.gone and not again and watch is not None and watch.has_more():
+            raise FolderMoved  # what is gone may be where the walk passed by
         if watch is not None and watch.refutes():
             raise LinkMet
         if self.examiner.unsettled:

@@ -230,6 +230,12 @@ class DirectoryWatch:
         heard, self._heard = self._heard, False
         return heard
 
+    def has_more(self) -> bool:
+        """Tell whether something happened that was not heard yet; it is left for the next to hear."""
+        waiting = select.poll()
+        waiting.register(self.descriptor, select.POLLIN)
+        return bool(waiting.poll(0))
+
     def settle(self) -> None:
         """Take note that a save has all that was heard until its scan began."""
         self._heard = False
@@ -391,7 +397,7 @@ class DirectoryWatch:
                     dirty.discard(path)
                 else:
                     dirty.add(path)
-            dirty.intersection_update(records)
+            self._dirty = {path for path in dirty if path in records}  # goes through the few, not all records
         self._records = records
 
     @property
