@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import stat
 import tempfile
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lastgood import renames
+from lastgood.errors import Busy
 from lastgood.model.operation import Step
 from lastgood.restore.plan import inverse
 from lastgood.restore.site import entry_at, open_regular
@@ -262,6 +264,27 @@ def test_nothing_is_deleted_before_what_was_written_is_on_the_disk(field: Field,
     for place in written:
         renamed = max(at for at, (what, places) in enumerate(deeds) if what == "rename" and place in places)
         assert any(what == "fsync" and place in places for what, places in deeds[renamed:deletion])
+
+
+def test_a_restore_that_is_not_refused_has_files_to_open_until_its_end(field: Field) -> None:
+    """T1: what it holds open of what is gone is closed before its directories cannot be opened."""
+    names: Names = {b"d%d" % number: folder({b"x": (0o644, b"old")}) for number in range(110)}
+    field.lay(names)
+    steps = field.plan({name: folder({b"x": (0o644, b"new")}) for name in names})
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for free in count(110):
+        opened = [os.dup(0) for _ in range(free)]
+        for descriptor in opened:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(opened) + 1, limits[1]))
+        try:
+            outcomes = field.apply(steps)
+        except Busy:
+            continue
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        break
+    assert {one.result for one in outcomes} == {"restored"}
 
 
 def test_a_directory_that_does_not_change_any_more_is_synced_once(field: Field, deeds: list[Deed]) -> None:

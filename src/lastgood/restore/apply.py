@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from lastgood.directories import Directories, Nearby, change_mode, is_nowhere, open_root
 from lastgood.disk import FULL, crowd, no_room
-from lastgood.errors import Damaged, NoRoom, Storage, Unsafe, crowded
+from lastgood.errors import CROWDED, Damaged, NoRoom, Storage, Unsafe, crowded
 from lastgood.files import sync_all
 from lastgood.model.operation import DISCARDED, Outcome, Step
 from lastgood.model.path_safety import TreeFault, link_faults, path_faults, refuse, refuse_faults
@@ -376,6 +376,8 @@ class PlanExecutor:
         except OSError as error:
             if is_nowhere(error):
                 return None
+            if error.errno in CROWDED and self._site.close_gone():  # what is closed beside takes room still
+                return self._open_to_sync(path)
             raise _unsynced(path, error) from error
 
     def _outcome(self, number: int, step: Step) -> Outcome:

@@ -361,8 +361,12 @@ class Site:
         except OSError:  # too many are open: then it is closed at once
             return
 
-    def close_gone(self, *, beside: bool = False) -> None:
-        """Close the files that are gone, whose blocks are freed by that; ``beside`` what follows."""
+    def close_gone(self, *, beside: bool = False) -> bool:
+        """Close the files that are gone, whose blocks are freed by that; ``beside`` what follows.
+
+        Tells whether any was open still.
+        """
+        was_open = self._closing is not None or bool(self._gone)
         if self._closing is not None:
             self._closing.wait()
             self._closing = None
@@ -379,6 +383,7 @@ class Site:
             self._closing = Beside(close)
         else:
             close()
+        return was_open
 
     def temporary(self, path: bytes) -> bytes:
         """Return the name to write to beside a path: what bears it has never been anybody else's."""
