@@ -123,6 +123,13 @@ def test_a_path_in_a_project_that_is_gone_names_the_project(kept: Command) -> No
         assert f"lastgood -C {kept.project} restore @" in refused.err
 
 
+def test_several_paths_in_a_project_that_is_gone_are_taken_as_one_is(kept: Command) -> None:
+    """K2, T12a: what a shell could make of an asterisk there nobody can tell."""
+    shutil.rmtree(kept.project)
+    shown = kept("-C", str(kept.project), "restore", "a.txt", "new.txt", "--dry-run", cwd=kept.store)
+    assert "  create  a.txt\n  create  new.txt\n" in shown.out
+
+
 def test_a_project_that_is_gone_can_be_named_on_a_terminal_from_the_folder_above(kept: Command) -> None:
     """T12a: what it means is shown before anything is done."""
     shutil.rmtree(kept.project)

@@ -119,7 +119,11 @@ def _holder_among(paths: Sequence[str], call: Call, workspace: OpenWorkspace) ->
 def _tell_pattern(paths: Sequence[str], call: Call, workspace: OpenWorkspace) -> None:
     """Say of paths that a shell seems to have made of `*` what is not among them."""
     here = start(call, workspace)
-    if len(paths) > 1 and sorted(paths) == sorted(one for one in os.listdir(here) if one[:1] != "."):
+    try:
+        lying = sorted(one for one in os.listdir(here) if one[:1] != ".")
+    except OSError:  # it is gone, most likely
+        return
+    if len(paths) > 1 and sorted(paths) == lying:
         whole = "restore @" if here == workspace.path else f"restore @ {quoted(os.path.curdir)}"
         _beside(f"that is what lies here now; with what is not here any more: {call.command(whole)}")
 
