@@ -185,6 +185,16 @@ def test_who_has_nothing_to_restore_is_told_where_to_look_on(kept: Command) -> N
     assert kept("restore", "@", "a.txt", "--yes", "--quiet").err == ""
 
 
+def test_who_has_nothing_to_restore_of_a_file_is_told_the_version_before(kept: Command) -> None:
+    """K2."""
+    (kept.project / "a.txt").write_text("as it should be\n", encoding="utf-8")
+    good = kept.save("good")[:13]
+    (kept.project / "a.txt").write_text("ruined\n", encoding="utf-8")
+    kept("save", "ruined")
+    said = kept("restore", "@", "a.txt", "--yes").err
+    assert f"the version before it, of {good} (good):\n  lastgood restore {good} a.txt\n" in said
+
+
 def test_a_log_on_a_terminal_says_how_to_bring_one_back(kept: Command) -> None:
     shown = kept.terminal("log", "a.txt").out
     assert "to bring one back: lastgood restore ID a.txt" in shown
@@ -428,6 +438,7 @@ def test_a_path_that_git_ignores_is_told_so_also_when_it_is_gone(kept: Command) 
         "lastgood: no checkpoint holds the path 'build': git ignores it, so it cannot come back\n"
     )
     assert "status --ignored" not in said  # which lists what is there
+    assert "no checkpoint holds 'build': git ignores it\n" in kept("log", "build", expect=10).err
 
 
 def test_a_path_as_it_is_shown_is_found_from_within_a_folder(kept: Command) -> None:

@@ -393,11 +393,11 @@ def _refuse_unheld(
     is_word = not set(ref) & set(" \t\n")
     if is_word and not (none_meant or near or error.details):
         error.message += ", and none holds such a path"
-    ignored = _is_ignored(ref, call, workspace)
+    ignored = is_ignored(ref, call, workspace)
     if is_one or ignored or ("/" in ref and is_word):
         raise NotFound(
-            f"no checkpoint holds the path '{printable(ref)}'{_why_ignored(call) if ignored else ''}",
-            hint=_ignored_hint(ref, call, workspace)
+            f"no checkpoint holds the path '{printable(ref)}'{why_ignored(call) if ignored else ''}",
+            hint=ignored_hint(ref, call, workspace)
             if ignored
             else f"{near}all that the last one holds: {call.command('show @ --files')}"
             f"\nthe checkpoints: {call.command('list')}",
@@ -430,11 +430,12 @@ def _about_path(path: str, call: Call, workspace: OpenWorkspace) -> list[str]:
     return [*lines, f"the checkpoints: {call.command('list')}"]
 
 
-def _why_ignored(call: Call) -> str:
+def why_ignored(call: Call) -> str:
+    """Return in words why no checkpoint holds what rules leave out of it."""
     return f": git ignores it{', so it cannot come back' if call.verb.name == 'restore' else ''}"
 
 
-def _ignored_hint(path: str, call: Call, workspace: OpenWorkspace) -> str:
+def ignored_hint(path: str, call: Call, workspace: OpenWorkspace) -> str:
     """Return what is to be done about a path that rules leave out of every checkpoint."""
     from lastgood.cli.left_out import holding  # lazily: few are missed
 
@@ -487,7 +488,7 @@ def is_path(word: str, call: Call, workspace: OpenWorkspace) -> bool:
     return _is_there(word, call, workspace) or holder_of(word, call, workspace) is not None
 
 
-def _is_ignored(ref: str, call: Call, workspace: OpenWorkspace) -> bool:
+def is_ignored(ref: str, call: Call, workspace: OpenWorkspace) -> bool:
     """Tell whether rules left a path, or what it lies in, out of the checkpoint where one stands."""
     try:
         path = path_of(ref, call, workspace)

@@ -27,7 +27,7 @@ from lastgood.cli.plans import (
 from lastgood.cli.references import holder_of
 from lastgood.cli.typed_paths import current, path_of, paths_of, same_name
 from lastgood.cli.wording import ago, called, count
-from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Usage
+from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Unsafe, Usage
 from lastgood.ids import short
 from lastgood.paths import printable
 from lastgood.restore.plan import NOT_TAKEN, SPARED, takes_many_away
@@ -441,7 +441,7 @@ def _planned(
         console.lines(unwritten_lines(report, call))
         if git_offer(report, target) is not None:
             console.note(f"git is elsewhere; to put it back: {again(call, '--git', to=target)}")
-        for line in () if unwritten or plan.base else _elsewhere(plan, call):
+        for line in () if unwritten or plan.base else _elsewhere(plan, target, call, workspace):
             console.note(line)
         for line in _turn_before(call, workspace):
             console.note(line)
@@ -494,11 +494,27 @@ def _is_left(kept: Step) -> bool:
     return not (kept.reason or "").startswith(NOT_TAKEN)
 
 
-def _elsewhere(plan: RestorePlan, call: Call) -> list[str]:
+def _elsewhere(plan: RestorePlan, target: Checkpoint, call: Call, workspace: Restores) -> list[str]:
     """Return lines on where else to look: what is there may be what was saved after the damage."""
     if plan.scopes != ("files",) or not call.paths:
         return [f"other checkpoints: {call.command('list')}"]
-    return [f"earlier versions: {call.command(f'log {quoted(one)}')}" for one in call.paths[:_SHOWN_LOGS]]
+    logs = [f"earlier versions: {call.command(f'log {quoted(one)}')}" for one in call.paths[:_SHOWN_LOGS]]
+    before = _version_before(call.paths[0], target, call, workspace) if len(call.paths) == 1 else None
+    if before is None:
+        return logs
+    way = call.command(f"restore {before.short_id} {quoted(call.paths[0])}")
+    return [f"the version before it, of {called(before)}:\n  {way}", *logs]
+
+
+def _version_before(typed: str, target: Checkpoint, call: Call, workspace: Restores) -> Checkpoint | None:
+    """Return the checkpoint with a path's version before that of the latest, if the latest was asked for."""
+    try:
+        if workspace.get("latest").id != target.id:
+            return None
+        changes = workspace.log(path_of(typed, call, workspace), limit=2).changes
+    except LastgoodError:
+        return None
+    return changes[1].checkpoint if len(changes) > 1 and changes[1].status != "deleted" else None
 
 
 def _turn_before(call: Call, workspace: Restores) -> list[str]:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import CHANGES, number_option, open_group
-from lastgood.cli.references import held_where, looked_up, reached, time_meant
+from lastgood.cli.references import (
+    held_where,
+    ignored_hint,
+    is_ignored,
+    looked_up,
+    reached,
+    time_meant,
+    why_ignored,
+)
 from lastgood.cli.searching import few_paths
 from lastgood.cli.typed_paths import alike_lines, alike_of, as_typed, only_meant, path_of, same_name
 from lastgood.cli.verbs.list import NAME_ROOM, list_verb
@@ -45,8 +53,8 @@ def log_verb(call: Call, console: Console) -> int:
                 meant = only_meant(typed, found, call, console, workspace=workspace)
             if meant is None:
                 error.hint = alike_lines(found, call, workspace) + error.hint
-                if typed is not None and not call.has("text") and not found and "near" not in error.details:
-                    error.hint += f"\nwhere that is in a file: {call.command(f'log -S {quoted(typed)}')}"
+                if typed is not None and not found:
+                    _say_why(error, typed, call, workspace)
                 raise
             typed = meant
             report = _logged(typed, call, workspace)
@@ -59,6 +67,15 @@ def log_verb(call: Call, console: Console) -> int:
         else:
             _show_changes(report, typed or ".", call, console)
     return 0
+
+
+def _say_why(error: NotFound, typed: str, call: Call, workspace: OpenWorkspace) -> None:
+    """Add to the answer about a path that nothing holds why that is so, or where else to look."""
+    if is_ignored(typed, call, workspace):
+        error.message += why_ignored(call)
+        error.hint = ignored_hint(typed, call, workspace)
+    elif not call.has("text") and "near" not in error.details:
+        error.hint += f"\nwhere that is in a file: {call.command(f'log -S {quoted(typed)}')}"
 
 
 def _logged(typed: str | None, call: Call, workspace: OpenWorkspace) -> LogReport:

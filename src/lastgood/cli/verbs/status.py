@@ -266,7 +266,7 @@ def _is_of_merge(change: ChangedPath) -> bool:
 def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     """Tell how much is not held because rules leave it out, and what if that was asked for."""
     if not report.ignored_count:
-        return [("ignored", "nothing in the folder is")] if call.has("ignored") else []
+        return [("ignored", "nothing here is left out")] if call.has("ignored") else []
     if not call.has("ignored"):
         which = f"not held; which: {call.command('status --ignored')}"
         return [("ignored", f"{count(report.ignored_count, 'entry')} {which}")]
