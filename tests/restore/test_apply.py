@@ -272,7 +272,7 @@ def test_a_restore_that_is_not_refused_has_files_to_open_until_its_end(field: Fi
     field.lay(names)
     steps = field.plan({name: folder({b"x": (0o644, b"new")}) for name in names})
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for free in count(110):
+    for free in count(220):
         opened = [os.dup(0) for _ in range(free)]
         for descriptor in opened:
             os.close(descriptor)
