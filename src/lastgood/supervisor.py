@@ -361,20 +361,29 @@ class _Supervision:
     def _end(self, number: int, *, wait: float) -> None:
         deadline = time.monotonic() + wait
         told: set[int] = set()
-        if not _HAS_PROC:
+        group = set(filter(self._is_in_group, self._living()))
+        if group or not _HAS_PROC:
+            # At one moment: a shell that hears of it after its command did would begin the next one.
             _signal(-self._command, number)
+            _signal(-self._command, signal.SIGCONT)  # what is stopped hears nothing
+            told |= group
         while self._something_left() and time.monotonic() < deadline:
             for pid in self._living():
                 if pid not in told:
                     told.add(pid)
                     _signal(pid, number)
-                    _signal(pid, signal.SIGCONT)  # what is stopped hears nothing
+                    _signal(pid, signal.SIGCONT)
             if number == signal.SIGKILL:
                 self._chase()
                 continue
             self._requests(_TICK)
             if self._hurried:
                 return
+
+    def _is_in_group(self, pid: int) -> bool:
+        """Tell whether a process is of the group that the command was started in."""
+        fields = stat_of(pid)
+        return len(fields) > GROUP and int(fields[GROUP]) == self._command
 
     def _chase(self) -> None:
         """Kill our children for a while as fast as we can: some beget the next one at once, and die."""
