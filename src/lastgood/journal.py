@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
+    from typing import Self
 
     from lastgood.model.operation import Journal
 
@@ -45,6 +46,10 @@ class JournalReader:
             return JOURNAL.decode(_payload(content))
         except (Damaged, ValueError) as error:
             raise self._damaged(error.message if isinstance(error, Damaged) else str(error)) from error
+
+    def is_begun(self) -> bool:
+        """Tell whether one is being written, or a kill left a part of one that was never opened."""
+        return os.path.lexists(self._path + _ASIDE)
 
     def left(self) -> Sequence[Journal]:
         """Return the journals of restores that are done and left something behind."""
@@ -99,11 +104,15 @@ class FileJournal(JournalReader):
 
     def open(self, journal: Journal) -> None:
         """Write the journal; durable when it returns. `Busy` if an unfinished one is there."""
-        with self.opening(journal):
+        with self.opening(journal) as opening:
             pass
+        opening.wait()
 
     def opening(self, journal: Journal) -> Opening:
-        """Do something while the journal is written aside; if that ends well it is open, and durable."""
+        """Do something while the journal is written aside; if that ends well it is open.
+
+        Durable it is once it was waited for.
+        """
         if os.path.lexists(self._path):
             raise Busy("an interrupted restore waits to be finished", hint="run: lastgood recover")
         from lastgood.model.operation import JOURNAL
@@ -116,6 +125,13 @@ class FileJournal(JournalReader):
         """Remove the journal; durable when it returns."""
         with self.closing():
             pass
+
+    def clear(self) -> None:
+        """Remove what a kill left of a journal that was never opened: nothing was done by it."""
+        try:
+            os.unlink(self._path + _ASIDE)
+        except OSError:  # hardly ever there is one; where it cannot go, whoever opens the next replaces it
+            return
 
     def closing(self) -> Closing:
         """Remove the journal, and do something else while the disk takes that; durable when it has ended."""
@@ -147,7 +163,11 @@ class FileJournal(JournalReader):
 
 
 class Opening:
-    """A journal on its way; who leaves it by an error has opened none."""
+    """A journal on its way; who leaves it by an error has opened none.
+
+    Its bytes are on the disk before it has its name, and its name is once `wait` returns: nothing that it
+    names is changed before.
+    """
 
     __slots__ = ("_content", "_failed", "_path", "_synced")
 
@@ -157,12 +177,14 @@ class Opening:
         self._failed = failed
         self._synced: Beside | None = None
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         try:
             descriptor = written_private(self._path + _ASIDE, self._content)
         except OSError as fault:
+            FileJournal(self._path).clear()
             raise self._failed("written", fault) from fault
         self._synced = Beside(lambda: sync_and_close(descriptor))
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -174,10 +196,20 @@ class Opening:
                 os.unlink(self._path + _ASIDE)
                 return
             os.rename(self._path + _ASIDE, self._path)
-            sync_directory(os.path.dirname(self._path))
         except OSError as fault:
+            FileJournal(self._path).clear()
             if kind is None:
                 raise self._failed("written", fault) from fault
+            return
+        self._synced = Beside(lambda: sync_directory(os.path.dirname(self._path)))
+
+    def wait(self) -> None:
+        """Return when it is durable; `Storage` if the disk does not take it."""
+        assert self._synced is not None
+        try:
+            self._synced.wait()
+        except OSError as fault:
+            raise self._failed("written", fault) from fault
 
 
 class Closing:

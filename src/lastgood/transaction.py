@@ -195,6 +195,11 @@ class ReadTransaction(Transaction):
 class SaveTransaction(ReadTransaction, MarkTransaction):
     """Adds checkpoints and operations, and marks what exists."""
 
+    def _admit(self) -> None:
+        super()._admit()
+        # It names paths. Who writes one holds the workspace alone, so nobody does at this moment.
+        self._writers.journal.clear()
+
     def writer(self) -> ObjectWriter:
         """Begin a pack."""
         return self._writers.engine_of().writer()
@@ -449,4 +454,5 @@ class RecoverTransaction(RestoreTransaction):
     """Holds the workspace alone although a restore of it was interrupted."""
 
     def _admit(self) -> None:
-        """Let an interrupted restore be."""
+        """Let an interrupted restore be; what is left of one that never began goes."""
+        self._writers.journal.clear()

@@ -212,6 +212,17 @@ class TreeWriter(FileReader, Protocol):
         """
 
 
+class Applied(Protocol):
+    """Steps that were carried out."""
+
+    @property
+    def outcomes(self) -> Sequence[Outcome]:
+        """What became of each, in their order."""
+
+    def wait(self) -> None:
+        """Return when all is on the disk; `Storage` if that does not take it."""
+
+
 class Applier(TreeWriter, Protocol):
     """Changes a workspace."""
 
@@ -229,9 +240,11 @@ class Applier(TreeWriter, Protocol):
         objects: ObjectReader,
         stamp: Callable[[bytes], Stamp | None],
         closed: Mapping[bytes, int] = {},
-    ) -> Sequence[Outcome]:
+        ready: Callable[[], None] = ...,
+    ) -> Applied:
         """Carry out steps in the safe order and return one outcome a path, in the order of the steps.
 
+        Nothing is changed before ``ready`` returns. The last names are on the disk once that is waited for.
         Directories that are opened to work in them are closed again in the end; ``closed`` are those
         that an interrupted apply may have left open, with the permissions that they had.
         A path whose stamp no longer fits is left alone and fails with reason "changed". Temporary

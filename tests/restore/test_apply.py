@@ -364,7 +364,7 @@ def _apply_until(field: Field, steps: tuple[Step, ...], point: int) -> bool:
 
     def work() -> None:
         die_before(*CHANGES, at=point)
-        field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence)
+        field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence).wait()
 
     code = ended(forked(work))
     assert code in {0, -signal.SIGKILL}

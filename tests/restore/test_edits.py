@@ -381,7 +381,7 @@ def test_what_was_edited_before_it_would_go_is_never_missed(field: Field, window
     writes(field, b"a", EDIT)()
     missed: list[bytes] = []
     window.before(b"a", lambda: missed.append(b"a"))
-    outcomes = field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=scanned)
+    outcomes = field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=scanned).outcomes
     assert results(outcomes) == {b"a": ("failed", "changed")}
     assert missed == []
 

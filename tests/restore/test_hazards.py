@@ -7,7 +7,7 @@ import errno
 import os
 import signal
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -143,7 +143,7 @@ def test_a_directory_swapped_for_a_link_while_restoring_lets_nothing_out(
                 token=TOKEN,
                 objects=field.forest,
                 stamp=lambda _path: None,
-            )
+            ).outcomes
             results |= {one.result for one in outcomes}
     finally:
         os.kill(racer, signal.SIGKILL)
@@ -234,6 +234,9 @@ class Failing(Forest):
         self._error = error
         self._left = after
 
+    def pieces(self, oid: bytes) -> Iterator[bytes]:
+        yield from (b"", self.read_blob(oid))  # as of a large one, which is not read ahead
+
     def copy_blob(self, oid: bytes, descriptor: int) -> int:
         if not self._left:
             os.write(descriptor, b"half")
@@ -290,7 +293,7 @@ def test_a_damaged_content_fails_and_its_file_stays(field: Field) -> None:
     field.lay({b"a": A, b"b": A})
     steps = field.plan({b"a": B, b"b": (0o644, b"c")})
     damaged = Failing(field.forest, Damaged("its bytes are wrong"), after=1)
-    outcomes = field.applier.apply(steps, token=TOKEN, objects=damaged, stamp=stamps(field.root))
+    outcomes = field.applier.apply(steps, token=TOKEN, objects=damaged, stamp=stamps(field.root)).outcomes
     assert [(one.result, one.reason) for one in outcomes] == [
         ("restored", None),
         ("failed", "its bytes are wrong"),
@@ -303,7 +306,7 @@ def test_a_directory_stays_whole_if_the_file_that_replaces_it_cannot_be_written(
     field.lay(present)
     steps = field.plan({b"d": B})
     damaged = Failing(field.forest, Damaged("its bytes are wrong"))
-    outcomes = field.applier.apply(steps, token=TOKEN, objects=damaged, stamp=stamps(field.root))
+    outcomes = field.applier.apply(steps, token=TOKEN, objects=damaged, stamp=stamps(field.root)).outcomes
     assert [one.result for one in outcomes] == ["failed", "skipped", "skipped", "skipped"]
     assert field.now() == present
 
@@ -315,7 +318,7 @@ def test_a_file_changed_since_the_scan_is_left_alone(field: Field, target: Names
     evidence = stamps(field.root)
     with open(field.at(b"a"), "wb") as file:
         file.write(b"the latest work")
-    outcomes = field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence)
+    outcomes = field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence).outcomes
     assert (outcomes[0].result, outcomes[0].reason) == ("failed", "changed")
     assert field.now() == {b"a": (0o644, b"the latest work")}
 
@@ -324,7 +327,7 @@ def test_a_file_that_came_since_the_scan_is_left_alone(field: Field) -> None:
     steps = field.plan({b"a": B})
     evidence = stamps(field.root)
     field.lay({b"a": A})
-    outcomes = field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence)
+    outcomes = field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence).outcomes
     assert (outcomes[0].result, outcomes[0].reason) == ("failed", "changed")
     assert field.now() == {b"a": A}
 
@@ -355,7 +358,7 @@ def test_a_file_that_is_gone_already_counts_as_removed(field: Field) -> None:
     os.unlink(field.at(b"a"))
     os.unlink(field.at(b"d/x"))
     os.rmdir(field.at(b"d"))
-    outcomes = field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence)
+    outcomes = field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence).outcomes
     assert {one.result for one in outcomes} == {"removed"}
 
 
@@ -431,7 +434,7 @@ def test_read_only_directories_of_our_own_are_changed_and_stay_read_only() -> No
         evidence = stamps(root)
 
         def act() -> None:
-            outcomes = field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence)
+            outcomes = field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence).outcomes
             assert not [one for one in outcomes if one.result in {"failed", "skipped"}]
 
         assert _as_nobody(act) == 0
@@ -483,7 +486,7 @@ def test_what_may_not_be_changed_fails_and_the_rest_goes_on() -> None:
         evidence = stamps(root)
 
         def act() -> None:
-            outcomes = field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence)
+            outcomes = field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence).outcomes
             assert [(one.path, one.result, one.reason) for one in outcomes] == [
                 (b"ours/x", "restored", None),
                 (b"theirs/x", "failed", "permission denied"),
@@ -505,6 +508,9 @@ class Stuck(Forest):
         self.blobs, self.trees = sound.blobs, sound.trees
         self._left = after
         self._tell = tell
+
+    def pieces(self, oid: bytes) -> Iterator[bytes]:
+        yield from (b"", self.read_blob(oid))  # as of a large one, which is not read ahead
 
     def copy_blob(self, oid: bytes, descriptor: int) -> int:
         if not self._left:

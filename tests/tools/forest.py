@@ -230,7 +230,9 @@ class Field:
         return plan(tree, present, evidence=evidence, paths=paths, discard=discard)
 
     def apply(self, steps: Sequence[Step]) -> Sequence[Outcome]:
-        return self.applier.apply(steps, token=TOKEN, objects=self.forest, stamp=stamps(self.root))
+        applied = self.applier.apply(steps, token=TOKEN, objects=self.forest, stamp=stamps(self.root))
+        applied.wait()
+        return applied.outcomes
 
     def restore(
         self, target: Names, *, ignored: Callable[[bytes], bool] = lambda _path: False

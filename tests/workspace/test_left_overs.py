@@ -12,6 +12,7 @@ import pytest
 
 import lastgood
 from lastgood.errors import Unsafe
+from lastgood.restore.finish import settle_restore
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from tools.command import Command
@@ -417,3 +418,41 @@ def test_what_a_killed_save_left_is_seen_before_bytes_are_freed(
 
         assert workspace.verify().ok
         assert workspace.verify(repair=True, deep=True).ok
+
+
+# --- A journal that a kill kept from being opened: it names paths, and counts for nothing (rule T7) ---
+
+
+def _begun(store: Path) -> Path:
+    (folder,) = (store / "workspaces").iterdir()
+    begun = folder / "restore.journal.new"
+    begun.write_bytes(b"lastgood-journal 0011")
+    return begun
+
+
+@pytest.mark.parametrize(
+    "act",
+    [lambda one: one.save(), lambda one: one.restore("@"), lambda one: one.recover()],
+    ids=["save", "restore", "recover"],
+)
+def test_what_a_kill_left_of_a_journal_that_was_never_opened_goes(
+    workspace: Workspace, project: Path, store: Path, act: Callable[[Workspace], object]
+) -> None:
+    (project / "file").write_text("kept")
+    workspace.save()
+    begun = _begun(store)
+    act(workspace)
+    assert not begun.exists()
+    assert (project / "file").read_text() == "kept"
+
+
+def test_what_a_restore_under_way_writes_of_its_journal_stays(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    (project / "file").write_text("kept")
+    workspace.save()
+    context = workspace._context
+    with context.locks.hold_workspace(context.key, wait=0):
+        begun = _begun(store)
+        settle_restore(context, roll_back=False)
+        assert begun.exists()

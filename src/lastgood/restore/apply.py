@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from lastgood.directories import Directories, Nearby, change_mode, is_nowhere, open_root
 from lastgood.disk import FULL, crowd, no_room
 from lastgood.errors import CROWDED, Damaged, NoRoom, Storage, Unsafe, crowded
-from lastgood.files import sync_all
+from lastgood.files import Beside, sync_all
 from lastgood.model.operation import DISCARDED, Outcome, Step
 from lastgood.model.path_safety import TreeFault, link_faults, path_faults, refuse, refuse_faults
 from lastgood.model.tree import (
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 # --- One application of a plan: directories, writes, modes, deletions, and last what was set aside ---
 
 _OCCUPIED = frozenset({errno.ENOTEMPTY, errno.EEXIST})
-_NOTHING = Settled()
+_WELL = Settled()
 _DONE: dict[Action, Result] = {
     "mkdir": "restored",
     "write": "restored",
@@ -56,6 +56,24 @@ _DONE: dict[Action, Result] = {
     "keep": "kept",
     "skip": "skipped",
 }
+
+
+class Applied:
+    """Steps that were carried out: one outcome each, in their order.
+
+    Of the last ones the names, and the room of what they replaced, are settled once `wait` returns.
+    """
+
+    __slots__ = ("_carried", "outcomes")
+
+    def __init__(self, outcomes: Sequence[Outcome], *, carried: Sequence[Callable[[], object]]) -> None:
+        self.outcomes: Sequence[Outcome] = outcomes
+        self._carried = carried
+
+    def wait(self) -> None:
+        """Return when all is on the disk; `Storage` if that does not take it."""
+        for carried in self._carried:
+            carried()
 
 
 class PlanExecutor:
@@ -72,8 +90,10 @@ class PlanExecutor:
         flush: Flush,
         kept: bytes | None,
         full: Callable[[OSError, bytes], NoRoom],
+        ready: Callable[[], None],
     ) -> None:
         self._flush = flush
+        self._ready = ready
         self._full = full
         self._steps = steps
         self._directories = directories
@@ -95,14 +115,19 @@ class PlanExecutor:
         # Directories that had to make room for a file, and could not.
         self._standing: set[bytes] = set()
 
-    def outcomes(self) -> Sequence[Outcome]:
+    def applied(self) -> Applied:
         """Do it all and return what became of each step; `Storage` when the disk is full or fails."""
+        # What is to be written is read while the disk takes what has to be there before anything is.
+        self._chunk.read_ahead(self._of("write"))
+        self._ready()
         try:
             self._carry_out()
-            self._sync(self._changed)
-        finally:
+            carried = self._begin_sync(self._changed)
+        except BaseException:
             self._site.close_gone()
-        return tuple(self._outcome(number, step) for number, step in enumerate(self._steps))
+            raise
+        outcomes = tuple(self._outcome(number, step) for number, step in enumerate(self._steps))
+        return Applied(outcomes, carried=(carried, self._site.close_gone))
 
     def _carry_out(self) -> None:
         try:
@@ -130,8 +155,14 @@ class PlanExecutor:
         linked = [numbered for numbered in self._of("chmod") if self._has_links(numbered[1])]
         self._rewritten = {number for number, _ in linked}
         writes = [*self._of("write"), *linked]
+        # What is last of all is carried through to the disk in the end.
+        is_last = len(linked) == len(self._of("chmod")) and not self._of("delete", "rmdir")
         for start in range(0, len(writes), CHUNK):
-            self._write(writes[start : start + CHUNK])
+            placed = self._write(writes[start : start + CHUNK])
+            if is_last and start + CHUNK >= len(writes) and not self._site.moved:
+                self._changed |= placed
+            else:
+                self._sync(placed)
 
     def _change_modes(self) -> None:
         self._each((one for one in self._of("chmod") if one[0] not in self._rewritten), self._change_mode)
@@ -188,7 +219,8 @@ class PlanExecutor:
                 raise Changed from None
             raise
 
-    def _write(self, numbered: list[Numbered]) -> None:
+    def _write(self, numbered: list[Numbered]) -> set[bytes]:
+        """Write some files, and return the directories that hold what came of it."""
         chunk = self._chunk
         self._site.close_gone()
         written = self._each(numbered, chunk.write)
@@ -202,7 +234,7 @@ class PlanExecutor:
                 if is_directory(step.have) and step.path not in self._site.moved:
                     self._standing.add(step.path)
         self._settle_each()
-        self._sync({parent(step.path) for _, step in placed})
+        return {parent(step.path) for _, step in placed}
 
     def _settle_each(self) -> None:
         """Let go what came out of paths; what a failing disk refuses is tried again at the end."""
@@ -355,17 +387,51 @@ class PlanExecutor:
         """Carry the names and permissions in directories through to the disk."""
         ordered = sorted(paths)
         for start in range(0, len(ordered), CHUNK):
-            opened = {}
+            opened = self._opened_to_sync(ordered[start : start + CHUNK])
             try:
-                for path in ordered[start : start + CHUNK]:
-                    descriptor = self._open_to_sync(path)
-                    if descriptor is not None:
-                        opened[descriptor] = path
-                for descriptor, error in self._flush(list(opened)).items():
-                    raise _unsynced(opened[descriptor], error) from error
+                troubles = self._flush(list(opened))
             finally:
                 for descriptor in opened:
                     os.close(descriptor)
+            _refuse_unsynced(opened, troubles)
+
+    def _begin_sync(self, paths: Iterable[bytes]) -> Callable[[], None]:
+        """Do so, the last of them beside what follows; return what waits for that, and raises its fault."""
+        ordered = sorted(paths)
+        beside = (len(ordered) - 1) // CHUNK * CHUNK if ordered else 0
+        self._sync(ordered[:beside])
+        opened = self._opened_to_sync(ordered[beside:])
+        if not opened:
+            return lambda: None
+        troubles: dict[int, OSError] = {}
+
+        def carry() -> None:
+            try:
+                troubles.update(self._flush(list(opened)))
+            finally:
+                for descriptor in opened:
+                    os.close(descriptor)
+
+        syncing = Beside(carry)
+
+        def wait() -> None:
+            syncing.wait()
+            _refuse_unsynced(opened, troubles)
+
+        return wait
+
+    def _opened_to_sync(self, paths: Iterable[bytes]) -> dict[int, bytes]:
+        opened: dict[int, bytes] = {}
+        try:
+            for path in paths:
+                descriptor = self._open_to_sync(path)
+                if descriptor is not None:
+                    opened[descriptor] = path
+        except BaseException:
+            for descriptor in opened:
+                os.close(descriptor)
+            raise
+        return opened
 
     def _open_to_sync(self, path: bytes) -> int | None:
         """Open a directory, None if it went, or if even its owner may not read it."""
@@ -381,7 +447,7 @@ class PlanExecutor:
             raise _unsynced(path, error) from error
 
     def _outcome(self, number: int, step: Step) -> Outcome:
-        settled = self._settled.get(number, _NOTHING)
+        settled = self._settled.get(number, _WELL)
         result, reason = self._remarks.get(number, (_DONE[step.action], settled.reason or step.reason))
         return Outcome(
             path=step.path,
@@ -391,6 +457,11 @@ class PlanExecutor:
             kept=settled.kept,
             left=settled.left,
         )
+
+
+def _refuse_unsynced(opened: Mapping[int, bytes], troubles: Mapping[int, OSError]) -> None:
+    for descriptor, error in troubles.items():
+        raise _unsynced(opened[descriptor], error) from error
 
 
 def _unsynced(path: bytes, error: OSError) -> Storage:
@@ -418,6 +489,11 @@ def _reason(error: OSError) -> str:
 
 
 # --- Steps carried out, each through descriptors of its directories ---
+
+
+def _nothing() -> None:
+    """Have nothing to be waited for."""
+
 
 _NEW_ROOT_MODE = 0o700
 # So many files are opened besides those that are written and their directories: packs, most of all.
@@ -486,15 +562,18 @@ class DescriptorApplier:
         objects: ObjectReader,
         stamp: Callable[[bytes], Stamp | None],
         closed: Mapping[bytes, int] = {},
-    ) -> Sequence[Outcome]:
-        """Carry out steps in the safe order and return one outcome a path, in the order of the steps.
+        ready: Callable[[], None] = _nothing,
+    ) -> Applied:
+        """Carry out steps in the safe order, and return one outcome a path, in the order of the steps.
 
         ``closed`` are directories that an interrupted apply may have left open, with the permissions
-        that they had. Raises `Unsafe` before the first write if a path must not be touched, `Busy` if
-        too many files are open for that.
+        that they had. ``ready`` is waited for before anything is changed. Raises `Unsafe` before the first
+        write if a path must not be touched, `Busy` if too many files are open for that.
         """
         _refuse(steps, objects)
-        return self._run(steps, token=token, objects=objects, stamp=stamp, flush=sync_all, closed=closed)
+        return self._run(
+            steps, token=token, objects=objects, stamp=stamp, flush=sync_all, closed=closed, ready=ready
+        )
 
     def write_tree(
         self, tree: TreeId, *, objects: ObjectReader, durability: Durability = "full"
@@ -509,7 +588,9 @@ class DescriptorApplier:
         _refuse(steps, objects)
         self._make_root()
         carry = sync_all if durability == "full" else leave
-        return self._run(steps, token=_NEW, objects=objects, stamp=_no_stamp, flush=carry)
+        applied = self._run(steps, token=_NEW, objects=objects, stamp=_no_stamp, flush=carry)
+        applied.wait()
+        return applied.outcomes
 
     def clear_temporaries(
         self,
@@ -561,7 +642,8 @@ class DescriptorApplier:
         stamp: Callable[[bytes], Stamp | None],
         flush: Flush,
         closed: Mapping[bytes, int] = {},
-    ) -> Sequence[Outcome]:
+        ready: Callable[[], None] = _nothing,
+    ) -> Applied:
         with Directories(self._root, closed=closed) as directories:
             _refuse_crowd(steps)
             return PlanExecutor(
@@ -573,7 +655,8 @@ class DescriptorApplier:
                 flush=flush,
                 kept=self._kept,
                 full=lambda error, path: self._no_room(error, path, token=token),
-            ).outcomes()
+                ready=ready,
+            ).applied()
 
     def _no_room(self, error: OSError, path: bytes, *, token: str) -> NoRoom:
         """Say that the disk under what is being written is full, and how it goes on."""

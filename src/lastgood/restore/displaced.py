@@ -22,6 +22,8 @@ import stat
 
 from lastgood import renames
 from lastgood.directories import is_nowhere
+from lastgood.errors import Damaged
+from lastgood.files import write_whole
 from lastgood.model.tree import DIRECTORY, LINK, PERMISSION_BITS, same_content
 from lastgood.paths import join, parent, printable, to_text
 from lastgood.renames import exchange, is_there, take
@@ -30,7 +32,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lastgood.engine import ObjectReader
     from lastgood.literals import Result
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 CHUNK = 128
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PRIVATE_FILE = 0o600
+# So much is read ahead at most.
+_AHEAD_BYTES = 1 << 20
 
 
 class Chunk:
@@ -63,6 +67,24 @@ class Chunk:
         self._beside: dict[int, Step] = {}
         self._open: dict[int, int] = {}
         self._troubles: dict[int, OSError | None] = {}
+        # Contents that were read before they could be written, by number of their step.
+        self._ahead: dict[int, bytes] = {}
+
+    def read_ahead(self, numbered: Iterable[tuple[int, Step]]) -> None:
+        """Read what is to be written first, as far as it is little; nothing of the workspace is touched."""
+        left = _AHEAD_BYTES
+        for number, step in numbered:
+            if step.want is None or step.want.kind == LINK:
+                continue
+            pieces = self._objects.pieces(step.want.oid)
+            try:
+                content = next(pieces, b"")
+                if left < len(content) or next(pieces, None) is not None:
+                    return
+            except Damaged:  # to write it will say so
+                continue
+            left -= len(content)
+            self._ahead[number] = content
 
     def write(self, number: int, step: Step) -> None:
         """Write a step's content beside its target."""
@@ -75,10 +97,21 @@ class Chunk:
             return
         descriptor = os.open(temporary, _CREATE, _PRIVATE_FILE, dir_fd=directory)
         self._open[number] = descriptor
-        size = self._objects.copy_blob(step.want.oid, descriptor)
+        size = self._copied(number, step.want.oid, descriptor)
         if os.fstat(descriptor).st_size != size:
             raise OSError(errno.EIO, "not all of it could be written")
         os.fchmod(descriptor, step.want.mode & PERMISSION_BITS)
+
+    def _copied(self, number: int, oid: bytes, descriptor: int) -> int:
+        content = self._ahead.pop(number, None)
+        if content is not None:
+            try:
+                write_whole(descriptor, content)
+            except OSError:
+                os.lseek(descriptor, 0, os.SEEK_SET)  # once more, by who says what is wrong
+            else:
+                return len(content)
+        return self._objects.copy_blob(oid, descriptor)
 
     def flush(self, flush: Flush) -> None:
         """Carry all contents through to the disk; `check` tells how that went."""

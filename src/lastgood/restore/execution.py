@@ -67,7 +67,7 @@ def apply_plan(execution: PlanExecution) -> Changed:
 
         hold_merged(snapshot, plan)
     guard = snapshot.guard(restoring, before=execution.before, lists=execution.lists_beside())
-    journal = execution.begin(guard)
+    journal, is_open = execution.begin(guard)
     try:  # directories, files in chunks (written beside, synced, exchanged), modes, deletions last
         applied = restoring.applier.apply(
             plan.steps,
@@ -75,11 +75,14 @@ def apply_plan(execution: PlanExecution) -> Changed:
             objects=restoring.context.engine,
             stamp=snapshot.scan.stamp,
             closed=execution.closed,
+            ready=is_open,
         )
     except (Unsafe, Busy):  # by the applier's promise nothing has been written
         execution.abandon()
         raise
-    proven, brought = _proven(restoring.context, plan.steps, applied)
+    # While the last names go to the disk: what a path holds is the same before and after.
+    proven, brought = _proven(restoring.context, plan.steps, applied.outcomes)
+    applied.wait()
     outcomes = execution.all_outcomes(proven)
     effective = execution.effective_steps(outcomes)
     settled = parts.settled(restoring, plan.parts)
@@ -114,8 +117,8 @@ class PlanExecution(Value):
         context, plan = self.restoring.context, self.plan
         return parts.lists_beside(context, plan.parts, target=context.catalogue.get(plan.target))
 
-    def begin(self, guard: str) -> Journal:
-        """Refuse what cannot be carried out, and open the journal; durable when it returns."""
+    def begin(self, guard: str) -> tuple[Journal, Callable[[], None]]:
+        """Refuse what cannot be carried out; return the open journal, and what waits until it is durable."""
         restoring, session = self.restoring, self.snapshot.standing.session
         journal = Journal(
             operation=restoring.new_operation(),
@@ -128,9 +131,9 @@ class PlanExecution(Value):
             session=None if session is None else session.id,
             closed=_closed(restoring.context, self.plan.steps),
         )
-        with restoring.journal.opening(journal):
+        with restoring.journal.opening(journal) as opening:
             _refuse_lost(restoring.context, self.plan)
-        return journal
+        return journal, opening.wait
 
     def abandon(self) -> None:
         """Close the journal of a plan of which nothing was carried out."""

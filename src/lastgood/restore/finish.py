@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import NoRoom
+from lastgood.errors import Busy, NoRoom
 from lastgood.model.operation import Outcome
 from lastgood.model.path_safety import link_faults
 from lastgood.model.tree import is_directory
@@ -21,7 +21,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from lastgood.context import Context
@@ -62,6 +62,7 @@ def settle_restore(context: Context, *, roll_back: bool) -> SettledRestore:
 
 def _settle_interrupted(context: Context, *, roll_back: bool) -> SettledRestore:
     if context.journal.read() is None:
+        _clear_begun(context)
         return SettledRestore()
     given = context.reserve.make_room()
     try:
@@ -75,6 +76,17 @@ def _settle_interrupted(context: Context, *, roll_back: bool) -> SettledRestore:
         raise NoRoom(error.message, hint=_ROOM_HINT, details=error.details) from error
     finally:
         context.reserve.lay_in(again=given)
+
+
+def _clear_begun(context: Context) -> None:
+    """Take away what a kill left of a journal that was never opened, unless somebody is at work."""
+    if not context.journal.is_begun():
+        return
+    try:
+        with RecoverTransaction(context, wait=0):
+            return
+    except Busy:  # who restores writes one, and who saves has taken it away
+        return
 
 
 def _go_on(recovering: RecoverTransaction, journal: Journal, *, roll_back: bool) -> SettledRestore:
@@ -149,9 +161,9 @@ class ResumedExecution(PlanExecution):
         """Return none: the guard that the journal names has them."""
         return {}
 
-    def begin(self, guard: str) -> Journal:  # noqa: ARG002 - the journal names the one of before
-        """Return the journal, which is open."""
-        return self.journal
+    def begin(self, guard: str) -> tuple[Journal, Callable[[], None]]:  # noqa: ARG002 - the journal names the one of before
+        """Return the journal, which is open: there is nothing to wait for."""
+        return self.journal, lambda: None
 
     def abandon(self) -> None:
         """Leave the journal: some of the plan was carried out before."""
