@@ -618,7 +618,9 @@ def test_an_undo_of_what_changed_since_asks_whether_to_keep_that(lastgood: Comma
     lastgood("restore", "@", "--yes")
     (lastgood.project / "a").write_text("three\n")
     shown = lastgood.terminal("undo", answers="n", expect=130).out
+    assert "This takes back the restore of" in shown
     assert "a has changed since. What can be done without losing that:" in shown
+    assert "(a as it was before the restore)" in shown
     assert "change  b" in shown
     assert (lastgood.project / "b").read_text() == "one\n"
     lastgood.terminal("undo", answers="y", expect=3)

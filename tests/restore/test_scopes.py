@@ -614,8 +614,8 @@ def test_conflicts_are_listed_and_give_code_3(command: Command, told_of: str) ->
     (command.project / "file").write_text("three\n")
     short = told_of[:13]
     planned = command("restore", told_of, "--merge", "--dry-run")
-    assert f"create  file.lastgood-{short}" in planned.out
-    assert "skip    file  (conflict)" in planned.out
+    assert f"create  file.lastgood-{short}  (file as {short} has it)" in planned.out
+    assert "skip    file  (conflict: it changed since, and stays as it is)" in planned.out
     said = command("restore", told_of, "--merge", "--yes", expect=3)
     assert "skipped file (conflict: it changed since, and stays as it is)" in said.err
     assert (command.project / f"file.lastgood-{short}").read_text() == "one\n"

@@ -106,9 +106,23 @@ def _phrase(outcomes: Sequence[Outcome], *, done: bool) -> str:
     return ", ".join(words) if words else "no files"
 
 
-def plan_lines(plan: RestorePlan) -> list[str]:
-    """Return every path of a plan with what would happen to it."""
-    return [step_line(step) for step in plan.steps]
+def plan_lines(plan: RestorePlan, *, then: str | None = None) -> list[str]:
+    """Return every path of a plan with what would happen to it.
+
+    ``then`` says which version lies beside a conflict: the target's, unless said otherwise.
+    """
+    copies = _copies(plan, then or f"as {short(plan.target)} has it")
+    return [step_line(step, how=copies.get(step.path)) for step in plan.steps]
+
+
+def _copies(plan: RestorePlan, then: str) -> dict[bytes, str]:
+    """Return what lies beside each conflict, by its path."""
+    outcomes = planned_outcomes(plan)
+    return {
+        copy: f"{printable(to_text(one.path.rpartition(b'/')[2]))} {then}"
+        for one in outcomes
+        for copy in _beside(one, outcomes)
+    }
 
 
 def step_line(step: Step, *, how: str | None = None, room: int | None = None) -> str:
@@ -119,8 +133,13 @@ def step_line(step: Step, *, how: str | None = None, room: int | None = None) ->
     word: str = step.action
     if step.action == "write":
         word = "create" if step.have is None else "change"
-    said = step.reason or how
+    said = _why(step.reason) or how
     return _line_of(word, step.path, f"  ({printable(said)})" if said else "", room=room)
+
+
+def _why(reason: str | None) -> str | None:
+    """Return why a path stays, or is marked, as it is told."""
+    return "conflict: it changed since, and stays as it is" if reason == CONFLICT else reason
 
 
 def _line_of(word: str, path: bytes, said: str, *, room: int | None) -> str:
@@ -152,7 +171,8 @@ def shortened_plan(
         gone = _by_folder(going, plan, room=room)
     writing = sorted((*plan.of("write"), *plan.of("chmod")), key=new)
     staying = [one for one in plan.of("keep", "skip") if one.reason != SPARED]
-    rest = [step_line(one, how=since.get(one.path), room=room) for one in (*writing, *staying)]
+    how = {**_copies(plan, f"as {short(plan.target)} has it"), **since}
+    rest = [step_line(one, how=how.get(one.path), room=room) for one in (*writing, *staying)]
     lines = [*gone, *rest] or plan_lines(plan)
     planned = {step.path for step in plan.steps}
     lines += [
@@ -208,7 +228,7 @@ def remarks(outcomes: Sequence[Outcome], *, then: str = "as it was", root: str |
     said.sort(key=lambda one: _REMARKED.index(one.result) if one.result in _REMARKED else 1)
     lines = []
     for one in said[:_SHOWN_STEPS]:
-        why = "conflict: it changed since, and stays as it is" if one.reason == CONFLICT else one.reason
+        why = _why(one.reason)
         reason = f" ({printable(why)})" if why else ""
         lines.append(f"  {one.result:7} {path_text(one.path)}{reason}")
         for copy in _beside(one, outcomes):
@@ -469,7 +489,7 @@ def run_lines(run: SessionReport, *, now: int) -> Iterator[str]:
     session = run.session
     goal = f" ({printable(session.goal)})" if session.goal else ""
     beat = f"last heartbeat {ago(session.heartbeat_at, now=now)}"
-    yield f"Session {session.id}{goal}: {_why(run)}; {beat}."
+    yield f"Session {session.id}{goal}: {_why_ended(run)}; {beat}."
 
 
 _LEFT = {
@@ -481,7 +501,7 @@ _LEFT = {
 }
 
 
-def _why(run: SessionReport) -> str:
+def _why_ended(run: SessionReport) -> str:
     session = run.session
     if run.state == "ended":
         return f"ended ({session.ended_by})"

@@ -437,9 +437,10 @@ def undo_verb(call: Call, console: Console) -> int:
         if call.has("dry-run"):
             return _undo_planned(call, console, workspace=workspace)
         meant = _asked_about(call, console, workspace=workspace)
-        if meant is not None and not _agreed(meant, call, console, workspace=workspace):
+        said = None if meant is None else _agreed(meant, call, console, workspace=workspace)
+        if said is False:
             return DECLINED
-        report = _carried_out(meant, call, console, workspace=workspace)
+        report = _carried_out(meant, call, console, workspace=workspace, is_named=said is not None)
         if report is None:
             return DECLINED
         done = report.operation
@@ -450,9 +451,12 @@ def undo_verb(call: Call, console: Console) -> int:
 
 
 def _carried_out(
-    meant: Operation | None, call: Call, console: Console, *, workspace: Restores
+    meant: Operation | None, call: Call, console: Console, *, workspace: Restores, is_named: bool
 ) -> UndoReport | None:
-    """Undo or redo; where files changed since a person is asked whether all else is; None if they decline."""
+    """Undo or redo; where files changed since a person is asked whether all else is; None if they decline.
+
+    What it is about is told first, unless it ``is_named`` by then.
+    """
     act = workspace.undo if call.verb.name == "undo" else workspace.redo
     # Whoever said yes meant that one, whatever was done while they thought.
     of = None if meant is None else meant.id
@@ -471,9 +475,12 @@ def _carried_out(
     console.left = "nothing was changed"
     look = workspace.plan_undo if call.verb.name == "undo" else workspace.plan_redo
     merged = look(merge=True, of=of)
+    if not is_named:
+        console.warn(_meant(meant, call, workspace=workspace))
     console.warn(f"{refused.message}. What can be done without losing that:")
     told = told_parts(merged.parts, merged.planned.parts)
-    for line in (*plan_lines(merged.planned), *(line for part in told for line in part_lines(part))):
+    steps = plan_lines(merged.planned, then=_then(meant, call))
+    for line in (*steps, *(line for part in told for line in part_lines(part))):
         console.warn(line)
     if not agreed("Do that?", console):
         console.warn(refused.hint)
@@ -499,7 +506,7 @@ def _undo_planned(call: Call, console: Console, *, workspace: Restores) -> int:
     does = "take back" if undoing else "do again"
     made = f"{moment(plan.operation.at)}, made {ago(plan.operation.at, now=time.time_ns())}"
     console.sentence(f"would {does} the {_named(plan.operation)} of {made}: {what}")
-    console.lines(plan_lines(plan.planned))
+    console.lines(plan_lines(plan.planned, then=_then(plan.operation, call)))
     console.lines(line for part in told_parts(plan.parts, plan.planned.parts) for line in part_lines(part))
     console.line(f"plan {plan.plan}")
     if not console.quiet:
@@ -516,8 +523,11 @@ def _asked_about(call: Call, console: Console, *, workspace: Restores) -> Operat
     return operation if operation is not None and operation.type == "restore" else None
 
 
-def _agreed(operation: Operation, call: Call, console: Console, *, workspace: Restores) -> bool:
-    """Ask where checkpoints were made since a restore, by force, or where an undo came last (rule T8)."""
+def _agreed(operation: Operation, call: Call, console: Console, *, workspace: Restores) -> bool | None:
+    """Ask where checkpoints were made since a restore, by force, or where an undo came last (rule T8).
+
+    None where nothing is to be asked.
+    """
     undoing = call.verb.name == "undo"
     done = workspace.operations()
     since = operation.at if undoing else max((one.at for one in done if one.of == operation.id), default=0)
@@ -528,12 +538,9 @@ def _agreed(operation: Operation, call: Call, console: Console, *, workspace: Re
     going = sum(one.action == "delete" for one in steps)
     much = going > _MUCH or (going > 0 and going * 2 > _files(workspace))
     if not made and not goes_on and not much and not call.has("force"):
-        return True
+        return None
     console.left, now = "nothing was changed", time.time_ns()
-    does = "takes back" if undoing else "does again"
-    titles = {one.id: called(one) for one in workspace.list(brief=True)}
-    named = f"the {_named(operation, titles)} of {moment(operation.at)}, made {ago(operation.at, now=now)}"
-    console.warn(f"This {does} {named}.")
+    console.warn(_meant(operation, call, workspace=workspace))
     if goes_on:
         console.warn(f"The last one was taken back already; to have that again: {call.command('redo')}")
     _tell_made(made, console, now=now)
@@ -542,6 +549,19 @@ def _agreed(operation: Operation, call: Call, console: Console, *, workspace: Re
     if call.has("force"):
         console.warn("What changed since goes too, where it is in the way; it is saved first.")
     return agreed("Go ahead?", console)
+
+
+def _meant(operation: Operation, call: Call, *, workspace: Restores) -> str:
+    """Return the sentence that says of what an undo, or a redo, is."""
+    does = "takes back" if call.verb.name == "undo" else "does again"
+    titles = {one.id: called(one) for one in workspace.list(brief=True)}
+    age = ago(operation.at, now=time.time_ns())
+    return f"This {does} the {_named(operation, titles)} of {moment(operation.at)}, made {age}."
+
+
+def _then(operation: Operation, call: Call) -> str:
+    """Return which version an undo, or a redo, puts beside what changed since."""
+    return f"as it was {'before' if call.verb.name == 'undo' else 'after'} the {operation.type}"
 
 
 def _files(workspace: Restores) -> int:
@@ -570,8 +590,7 @@ def _tell(report: UndoReport, operation: Operation, call: Call, console: Console
         result = report_counts(report.outcomes if effective else report.omissions)
     console.sentence(f"{done} the {_named(operation)} of {moment(operation.at)}: {result}")
     told = told_parts(report.parts, report.operation.parts)
-    then = f"as it was {'before' if undoing else 'after'} the {operation.type}"
-    said = remarks(report.outcomes, then=then, root=root)
+    said = remarks(report.outcomes, then=_then(operation, call), root=root)
     for line in (*said, *(line for part in told for line in part_lines(part))):
         console.warn(line)
     if effective:
