@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import cache
 from importlib.util import find_spec
 from typing import Protocol
 
@@ -341,8 +342,16 @@ class OneShot:
 
     def told(self, payload: str) -> float:
         """Have a hook told what a file says, as Claude Code does, and return its seconds."""
-        words = (os.path.join(ROOT, "lastgood"), "hook", "claude-code")
-        return self._spawn(*words, given=payload, CLAUDE_PID=str(os.getpid()))
+        return self._spawn(*self._hook(), given=payload, CLAUDE_PID=str(os.getpid()))
+
+    @cache  # noqa: B019 - there are two of them
+    def _hook(self) -> list[str]:
+        """Return what `lastgood install` has Claude Code start after its interpreter."""
+        command = [self._python, os.path.join(ROOT, "lastgood"), "install", "claude-code", "--print"]
+        done = subprocess.run(command, env=self._environment, capture_output=True, check=True)
+        entered = json.loads(done.stdout)["hooks"]["PreToolUse"][0]["hooks"][0]
+        assert entered["command"] == self._python, entered
+        return [str(word) for word in entered["args"]]
 
     def _spawn(self, *words: str, given: str = os.devnull, **variables: str) -> float:
         command = [self._python, *words]
@@ -381,16 +390,17 @@ class OneShot:
 
 # Asks the resident again and again in one process, and prints how long each answer took.
 _ASKING = """
-import sys, time
+import os, sys, time
 sys.path.insert(0, sys.argv[1])
 import lastgood
-from lastgood.cli import client
+from lastgood import client
 client._GREETING_SECONDS = 60.0
+words = ["-C", sys.argv[3], "save"]
 for _ in range(int(sys.argv[2])):
     before = time.perf_counter()
-    answer = client._answer(client.Question(["-C", sys.argv[3], "save"]))
+    answer = client.asked(client.socket_of(words), words, id=os.urandom(8).hex())
     print(time.perf_counter() - before)
-    assert answer is not None, "it declined"
+    assert answer[:1] == client.DONE, "it declined"
 """
 
 

@@ -7,15 +7,9 @@
 True
 """
 
-from __future__ import annotations
-
-from lastgood.value import shown_by
-
+# Every start of the command executes this: nothing is imported here, `__future__` no more than ours.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
-    from pydantic_core import CoreSchema, SchemaSerializer
-
     from lastgood.aio import (
         AsyncBlock,
         AsyncLedger,
@@ -156,7 +150,6 @@ if TYPE_CHECKING:
         Settings,
         WatchSettings,
     )
-    from lastgood.value import Value
     from lastgood.workspace import Workspace, open_workspace
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.session import OpenSession
@@ -310,7 +303,7 @@ __all__ = [
     "open_async",
 ]
 
-# Importing the package is part of every start of the command line: names are loaded when asked for.
+# Names are loaded when asked for.
 _PLACES = {
     "lastgood.aio": "AsyncBlock AsyncLedger AsyncOnce AsyncSession AsyncWorkspace Opening open_async",
     "lastgood.host": "Clock",
@@ -371,25 +364,3 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "open"])
-
-
-# Each loads what it asks only then: no command has to.
-def _document_of(value: Value) -> dict[str, object]:
-    from lastgood.documents import told
-
-    return told(value)
-
-
-def _schema_of(cls: type[Value], handler: GetCoreSchemaHandler) -> CoreSchema:
-    from lastgood.pydantic_schema import schema_of
-
-    return schema_of(cls, handler)
-
-
-def _serializer() -> SchemaSerializer:
-    from lastgood.pydantic_schema import serializer
-
-    return serializer()
-
-
-shown_by(_document_of, _schema_of, serializer=_serializer)

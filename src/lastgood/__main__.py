@@ -9,6 +9,6 @@ if __name__ == "__main__":
         # Python looks for modules in the current folder first, and nothing in a workspace is ever run.
         del sys.path[0]
 
-    from lastgood.cli.client import run
+    from lastgood.client import run
 
     run()

@@ -14,6 +14,7 @@ __all__ = ["Alias", "Generic", "Value", "cast", "defaults", "fields", "setters"]
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
     from typing import Generic, Never, Self, TypeAlias, TypeVar, cast, dataclass_transform
 
     from pydantic import GetCoreSchemaHandler
@@ -162,34 +163,25 @@ class Value(metaclass=_ValueType):
 
     def to_json(self) -> dict[str, object]:
         """Return it as a dict that `json` can write; of a report, what its verb says with ``--json``."""
-        return _outside[0](self)
+        document: dict[str, object] = _above("documents").told(self)
+        return document
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return _outside[1](cls, handler)
+        schema: CoreSchema = _above("pydantic_schema").schema_of(cls, handler)
+        return schema
 
     @property
     def __pydantic_serializer__(self) -> SchemaSerializer:
-        return _outside[2]()
+        serializer: SchemaSerializer = _above("pydantic_schema").serializer()
+        return serializer
 
 
-# What answers whoever asks a value for its document or, as Pydantic does, for its schema.
-_outside: tuple[
-    Callable[[Value], dict[str, object]],
-    Callable[[type[Value], GetCoreSchemaHandler], CoreSchema],
-    Callable[[], SchemaSerializer],
-]
+def _above(room: str) -> ModuleType:
+    """Return the room that shows values outside, which is loaded only then: it is above them."""
+    from importlib import import_module
 
-
-def shown_by(
-    document: Callable[[Value], dict[str, object]],
-    schema: Callable[[type[Value], GetCoreSchemaHandler], CoreSchema],
-    *,
-    serializer: Callable[[], SchemaSerializer],
-) -> None:
-    """Set what shows values outside; the package does, as it is above both values and documents."""
-    global _outside  # noqa: PLW0603 - set once, as the package is loaded
-    _outside = (document, schema, serializer)
+    return import_module(f"lastgood.{room}")
 
 
 # The fields that hashes are made of: not those that may hold a dict, nor what is read when looked at.

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 import lastgood
+from lastgood.cli.verbs.install import QUICK
 from lastgood.context import Context
 from lastgood.errors import Busy, Unsupported
 from lastgood.scanner import watch as scanner_watch
@@ -34,6 +35,8 @@ from tools.watcher import Watcher
 
 TORTURE = bool(os.environ.get("LASTGOOD_TORTURE"))
 _LOADED = b"lastgood.cli.main"
+# As `install` has a host start a hook.
+ENTERED = "-EPS", "-c", QUICK.format(folder=SOURCE, program=f'"{sys.executable}", "{COMMAND}"')
 
 
 @pytest.fixture
@@ -74,6 +77,11 @@ def background(command: Command, *words: str) -> Iterator[int]:
 
 def hook(command: Command, event: str, **fields: object) -> tuple[bytes, bool]:
     """Tell an event; return the reply, and whether the resident gave it."""
+    done = _told(command, event, **fields)
+    return done.stdout, _LOADED not in done.stderr
+
+
+def _told(command: Command, event: str, **fields: object) -> subprocess.CompletedProcess[bytes]:
     payload = {
         "hook_event_name": event,
         "session_id": "7f1c",
@@ -81,8 +89,8 @@ def hook(command: Command, event: str, **fields: object) -> tuple[bytes, bool]:
         "transcript_path": f"{command.project}.jsonl",
         **fields,
     }
-    done = subprocess.run(
-        [sys.executable, "-Ximporttime", COMMAND, "hook", "claude-code"],
+    return subprocess.run(
+        [sys.executable, "-Ximporttime", *ENTERED, "hook", "claude-code"],
         cwd="/",
         env=command.environment
         | {"CLAUDE_PROJECT_DIR": str(command.project), "CLAUDE_PID": str(os.getpid())},
@@ -90,7 +98,6 @@ def hook(command: Command, event: str, **fields: object) -> tuple[bytes, bool]:
         capture_output=True,
         check=True,
     )
-    return done.stdout, _LOADED not in done.stderr
 
 
 def served_hook(command: Command, event: str, **fields: object) -> bytes:
@@ -107,6 +114,23 @@ def messages(command: Command) -> list[tuple[str, str]]:
 
 
 # --- Hooks ---
+
+
+def test_a_hook_as_it_is_entered_loads_the_client_alone(kept: Command) -> None:
+    """No `site`, no `os` and nothing of the house: a host waits for each of them at each event."""
+    with background(kept):
+        while True:
+            done = _told(kept, "PreToolUse", tool_name="Bash", tool_input={"command": "ls"})
+            if _LOADED not in done.stderr:
+                break
+    loaded = {line.rpartition(b"|")[2].strip() for line in done.stderr.splitlines()}
+    assert {name for name in loaded if name.startswith(b"lastgood")} == {
+        b"lastgood",
+        b"lastgood.resident",
+        b"lastgood.client",
+    }
+    assert not {b"site", b"os", b"__future__"} & loaded
+    assert b"_socket" in loaded
 
 
 def test_what_hooks_do_is_the_same_through_the_resident(kept: Command, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def under_fire(command: Command, injector: Injector) -> Iterator[Watcher]:
 
 def asking(command: Command, *words: str) -> subprocess.Popen[str]:
     """Begin a command that waits for the resident to greet it, however long."""
-    ask = "from lastgood.cli import client; client._GREETING_SECONDS = 60; client.run()"
+    ask = "from lastgood import client; client._GREETING_SECONDS = 60; client.run()"
     return subprocess.Popen(
         [sys.executable, "-c", ask, *words],
         cwd=command.project,

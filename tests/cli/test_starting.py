@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lastgood.cli.client import _BEGINNINGS
 from lastgood.cli.started import NAME, typed_name
+from lastgood.client import _BEGINNINGS
 from lastgood.ids import AGENTS
 from tools.command import COMMAND, ROOT, Command
 

@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tools.command import COMMAND, ROOT, Command, told, told_as_document
+from tools.command import COMMAND, ROOT, SOURCE, Command, told, told_as_document
 
 THEIRS = json.dumps({"model": "one", "hooks": {"Stop": [{"hooks": []}]}}, indent=4) + "\n"
 EVENTS = {
@@ -43,6 +44,15 @@ def entries(file: Path) -> dict[str, list[Any]]:
     return {name: ours for name, groups in hooks.items() if (ours := [one for one in groups if one["hooks"]])}
 
 
+def _handler(lastgood: Command, settings: Path) -> dict[str, Any]:
+    """Return what a host is told to start when a session does."""
+    lastgood("install", "claude-code")
+    (group,) = entries(settings)["SessionStart"]
+    (handler,) = group["hooks"]
+    assert isinstance(handler, dict)
+    return handler
+
+
 def test_hooks_are_entered_for_each_event_and_taken_out_again(lastgood: Command, settings: Path) -> None:
     """Whatever else the file says stays, byte for byte."""
     lastgood("install", "claude-code")
@@ -54,9 +64,7 @@ def test_hooks_are_entered_for_each_event_and_taken_out_again(lastgood: Command,
 
 
 def test_what_was_entered_starts_the_command_from_anywhere(lastgood: Command, settings: Path) -> None:
-    lastgood("install", "claude-code")
-    (group,) = entries(settings)["SessionStart"]
-    (handler,) = group["hooks"]
+    handler = _handler(lastgood, settings)
     done = subprocess.run(
         [handler["command"], *handler["args"]],
         cwd="/",
@@ -76,16 +84,36 @@ def test_it_is_entered_once_however_often(lastgood: Command, settings: Path) -> 
     assert settings.read_bytes() == first
 
 
-def test_the_way_to_a_lastgood_that_moved_is_written_anew(lastgood: Command, settings: Path) -> None:
+def _moved(settings: dict[str, Any]) -> dict[str, Any]:
+    moved: dict[str, Any] = json.loads(json.dumps(settings).replace(COMMAND, "/gone/lastgood"))
+    return moved
+
+
+def _as_entered_before(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings as lastgood 0.1 entered its hooks: the program itself, or its interpreter with it."""
+    for number, groups in enumerate(settings["hooks"].values()):
+        (handler,) = groups[-1]["hooks"]
+        words = handler["args"][-2:]
+        handler |= (
+            {"command": COMMAND, "args": words}
+            if number % 2
+            else {"command": sys.executable, "args": [COMMAND, *words]}
+        )
+    return settings
+
+
+@pytest.mark.parametrize("changed", [_moved, _as_entered_before])
+def test_the_way_to_the_program_is_written_anew_where_it_is_another(
+    changed: Callable[[dict[str, Any]], dict[str, Any]], lastgood: Command, settings: Path
+) -> None:
     lastgood("install", "claude-code")
-    right = settings.read_text()
-    settings.write_text(right.replace(COMMAND, "/gone/lastgood"))
+    right = json.loads(settings.read_text())
+    settings.write_text(json.dumps(changed(json.loads(settings.read_text()))))
     told(lastgood("install", "claude-code", "--check", expect=None), 10)
 
     lastgood("install", "claude-code")
 
-    assert entries(settings).keys() == EVENTS
-    assert "/gone/lastgood" not in settings.read_text()
+    assert json.loads(settings.read_text()) == right
     lastgood("install", "claude-code", "--check")
 
 
@@ -165,7 +193,51 @@ def test_as_a_module_its_interpreter_is_entered(lastgood: Command, settings: Pat
         check=True,
     )
     (group,) = entries(settings)["Stop"]
-    assert group["hooks"][0]["args"] == ["-m", "lastgood", "hook", "claude-code"]
+    assert f'["{sys.executable}", "-m", "lastgood"]' in group["hooks"][0]["args"][2]
+
+
+def test_a_hook_goes_on_where_the_package_is_no_longer_where_it_was(
+    lastgood: Command, settings: Path
+) -> None:
+    """As when another Python came in the place of the one before: the program itself is started then."""
+    handler = _handler(lastgood, settings)
+    elsewhere = [word.replace(f'"{SOURCE}"', '"/gone"') for word in handler["args"]]
+    assert elsewhere != handler["args"]
+    for words in (handler["args"], elsewhere):
+        done = subprocess.run(
+            [handler["command"], *words],
+            cwd="/",
+            env={},
+            input="no JSON",
+            text=True,
+            capture_output=True,
+            check=True,
+        )
+        assert "no JSON" in json.loads(done.stdout)["systemMessage"]
+
+
+def test_a_hook_without_a_process_that_watches_finds_what_is_installed() -> None:
+    """Its Python was started without that: ISA-L, by which saves compress, is only found so."""
+    finds = "import sys; sys.path.append(sys.argv[1]); from lastgood import client; client._load_site()"
+    words = [sys.executable, "-EPS", "-c", f"{finds}; import isal", SOURCE]
+    subprocess.run(words, env={}, check=True)
+
+
+def test_a_path_that_is_written_in_more_than_one_way_is_left_to_the_program(
+    lastgood: Command, settings: Path, tmp_path: Path
+) -> None:
+    """A quote in it would end what Python is told."""
+    strange = tmp_path / 'a "quoted" folder'
+    strange.mkdir()
+    (strange / "lastgood").symlink_to(COMMAND)
+    subprocess.run(
+        [sys.executable, strange / "lastgood", "install", "claude-code"],
+        env=lastgood.environment,
+        capture_output=True,
+        check=True,
+    )
+    (group,) = entries(settings)["Stop"]
+    assert group["hooks"][0]["args"] == [str(strange / "lastgood"), "hook", "claude-code"]
 
 
 def test_hooks_in_two_places_are_told_of_with_how_to_take_them_out(lastgood: Command, settings: Path) -> None:

@@ -94,7 +94,7 @@ def test_what_a_host_is_told_to_start_makes_checkpoints(
     settings = json.loads(run("sh", "-c", "lastgood install claude-code --print", environment=environment))
     (group,) = settings["hooks"]["UserPromptSubmit"]
     (handler,) = group["hooks"]
-    assert handler["command"] == str(program)
+    assert f'["{program}"]' in handler["args"][2]
     line = json.loads(run(program, "install", "codex", "--print", environment=environment))
     (codex,) = line["hooks"]["Stop"][0]["hooks"]
 
@@ -104,5 +104,9 @@ def test_what_a_host_is_told_to_start_makes_checkpoints(
     said = run(handler["command"], *handler["args"], environment=own, stdin=json.dumps(told))
     assert said == ""
     assert run("sh", "-c", codex["command"], environment=own, stdin="{}") == ""
+    elsewhere = [
+        word.replace("/site-packages", "/gone") for word in handler["args"]
+    ]  # after another Python came
+    assert run(handler["command"], *elsewhere, environment=own, stdin="{}") == ""
     kept = json.loads(run(program, "-C", project, "list", "--json", environment=own))["checkpoints"]
     assert [one["message"] for one in kept] == [told["prompt"]]

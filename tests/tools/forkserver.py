@@ -16,6 +16,7 @@ import gc
 import marshal
 import os
 import pkgutil
+import posix
 import signal
 import sys
 import time
@@ -113,6 +114,8 @@ def _be(
     os.chdir(folder)
     os.environb.clear()
     os.environb.update(environment)
+    posix.environ.clear()  # what the client reads, which does without `os`
+    posix.environ.update(environment)
     time.tzset()
     sys.argv = [code.co_filename, *map(os.fsdecode, words)]
     sys.orig_argv = [sys.executable, *sys.argv]

@@ -134,7 +134,7 @@ def answering(
 
 def asked(command: Command, *words: str) -> bytes:
     """Return what the resident has the command print, asked from a process that forks for it."""
-    ask = "from lastgood.cli import client; client._GREETING_SECONDS = 60; client.run()"
+    ask = "from lastgood import client; client._GREETING_SECONDS = 60; client.run()"
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", ask, *words],
         cwd=command.project,

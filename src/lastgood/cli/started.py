@@ -15,27 +15,38 @@ _PLAIN = frozenset("@%+=:,./-_")
 
 
 class Started:
-    """What is known of how this process, or the client that it serves, was started."""
+    """What is known of how this process, or the client that it serves, was started.
+
+    ``client`` has the words of a client, where its shell looks, and its interpreter.
+    """
 
     name: str | None = None
+    client: tuple[Sequence[str], str, str] | None = None
 
 
 def program() -> str:
     """Return what to type for the program, as it was started."""
     if Started.name is None:
-        Started.name = typed_name(sys.orig_argv, os.environ.get("PATH", ""))
+        mine = (sys.orig_argv, os.environ.get("PATH", ""), sys.executable)
+        words, path, python = Started.client or mine
+        Started.name = typed_name(words, path, python=python)
     return Started.name
 
 
-def typed_name(words: Sequence[str], path: str) -> str:
+def serve(words: Sequence[str], path: str, *, python: str) -> None:
+    """Take it for a client from now on, which was started so: nothing is looked up before somebody asks."""
+    Started.name, Started.client = None, (words, path, python)
+
+
+def typed_name(words: Sequence[str], path: str, *, python: str = "") -> str:
     """Return what to type for the program: its name where a shell finds it by that, else how it was called.
 
-    ``words`` are those of the process, Python's own among them; ``path`` is where a shell looks. Of other
-    ways to start it nothing is known, and its name is what is left.
+    ``words`` are those of the process, Python's own among them; ``path`` is where a shell looks, ``python``
+    the interpreter. Of other ways to start it nothing is known, and its name is what is left.
     """
     interpreter, script = words[0], next((word for word in words[1:] if not word.startswith("-")), "")
     if words[1:3] == ["-m", NAME]:
-        installed = os.path.join(os.path.dirname(sys.executable), NAME)
+        installed = os.path.join(os.path.dirname(python), NAME)
         return NAME if _is_found(installed, path) else f"{_quoted(interpreter)} -m {NAME}"
     if os.path.basename(script) != NAME or "-m" in words[: words.index(script)] or _is_found(script, path):
         return NAME

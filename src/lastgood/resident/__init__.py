@@ -1,11 +1,10 @@
 """The resident: the process that watches a workspace, and carries out commands for those who ask it.
 
-Here is what it and its clients say to each other; a client loads nothing else of the house (decision 038).
+Here is what it and its clients say to each other; a client loads nothing else of the house (decision 038),
+and nothing that is not built in: annotations are not postponed, which would load `__future__`.
 """
 
-from __future__ import annotations
-
-import os
+import posix
 import sys
 
 TYPE_CHECKING = False
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
             """Return at most so many bytes, none at the end."""
 
 
-PROTOCOL = 3
+PROTOCOL = 4
 HEAD = b"lastgood resident "
 # Why it runs: somebody started it by hand, or work did, which does as well with another.
 BY_HAND, ON_DEMAND = b"h", b"d"
@@ -33,15 +32,12 @@ DECLINED, DONE, BROKEN = b"d", b"a", b"b"
 STREAM_BYTES, SIZE_BYTES = 1, 4
 
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-
 def build() -> bytes:
     """Return what tells one installed lastgood, with its Python, from another; OSError where nothing does."""
-    seen = os.stat(_PACKAGE)
-    version = getattr(sys.modules["lastgood"], "__version__", "")
-    text = f"{version} {sys.hexversion} {seen.st_dev} {seen.st_ino} {seen.st_mtime_ns} {_PACKAGE}"
-    return os.fsencode(text).replace(b"\n", b" ")
+    package = sys.modules["lastgood"]
+    seen = posix.stat(package.__path__[0])
+    version: bytes = package.__version__.encode()
+    return b"%s %d %d %d %d" % (version, sys.hexversion, seen.st_dev, seen.st_ino, seen.st_mtime_ns)
 
 
 def greeting() -> bytes:
@@ -60,7 +56,7 @@ def framed(*parts: bytes) -> bytes:
     return len(content).to_bytes(LENGTH_BYTES, "big") + content
 
 
-def received(connection: Receiver, length: int) -> bytes:
+def received(connection: "Receiver", length: int) -> bytes:
     """Return so many bytes; OSError if fewer come."""
     found = b""
     while len(found) < length:

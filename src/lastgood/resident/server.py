@@ -35,6 +35,8 @@ _PATIENCE = 1.0
 _WAITING = 16
 _PEER = struct.Struct("iII")
 _NAMESPACES = ("mnt", "pid", "user")
+# So many parts of a request are there whatever is asked for.
+_FIXED = 6
 
 
 class Declined(BaseException):
@@ -45,16 +47,18 @@ class Request(Value):
     """A command that a client asks for.
 
     ``id`` are the digits of the checkpoint that is to be made, if one is. ``widths`` are those of the
-    standard streams: -1 of what is no terminal. ``pid`` is the client's, which waits meanwhile, and
-    ``program`` what to type for it. ``given`` is what came on its standard input, where that is read.
+    standard streams: -1 of what is no terminal. ``pid`` is the client's, which waits meanwhile. ``python``
+    and ``started`` are its interpreter and all words that it was started by. ``given`` is what came on its
+    standard input, where that is read.
     """
 
     id: str
     pid: int
     widths: tuple[int, ...]
     folder: str
-    program: str
+    python: str
     words: tuple[str, ...]
+    started: tuple[str, ...]
     environment: Mapping[str, str]
     given: bytes = b""
 
@@ -218,17 +222,19 @@ def _namespaces(process: int | str) -> list[str]:
 
 def _request(content: bytes, *, pid: int) -> Request:
     asked = LENGTH_BYTES + int.from_bytes(content[:LENGTH_BYTES], "big")
-    told = content[LENGTH_BYTES:asked].split(b"\0")
-    id, widths, folder, program, count, *rest = map(os.fsdecode, told)
-    words, variables = rest[: int(count)], rest[int(count) :]
+    told = content[LENGTH_BYTES:asked].decode("utf-8", "surrogateescape").split("\0")
+    id, widths, folder, count, all_count, python = told[:_FIXED]
+    begun = _FIXED + int(count)
+    named = begun + int(all_count)
     return Request(
         id=id,
         pid=pid,
         widths=tuple(map(int, widths.split())),
         folder=folder,
-        program=program,
-        words=tuple(words),
-        environment=dict(_pair(one) for one in variables),
+        python=python,
+        words=tuple(told[_FIXED:begun]),
+        started=tuple(told[begun:named]),
+        environment=dict(map(_pair, told[named:])),
         given=content[asked:],
     )
 

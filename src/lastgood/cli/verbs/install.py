@@ -13,6 +13,7 @@ from lastgood.hooks.settings_text import read
 from lastgood.hooks.table import host_named
 from lastgood.paths import printable
 from lastgood.value import Value
+from lastgood.workspace.detached import PACKAGE_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
 
 # Where a user's own settings are not those of a project, but beside them.
 _LOCAL = "settings.local.json"
+# Starts the client in a Python that looks for nothing else that is installed (decision 067). Where the
+# package is gone from there, as with another Python in the same place, the program itself finds it.
+QUICK = (
+    'import posix, sys; at, by = "{folder}", [{program}];'
+    ' posix.access(at + "/lastgood/client.py", 4) or posix.execv(by[0], by + sys.argv[1:]);'
+    " sys.path.append(at); from lastgood.client import run_for; run_for(by)"
+)
 # What every file that is ours alone says, by which it is told from another's.
 _OWN = "lastgood install"
 
@@ -86,7 +94,7 @@ def uninstall_verb(call: Call, console: Console) -> int:
 def _placed(call: Call) -> tuple[Host, Placed]:
     host = host_named(call.argument(0) or "")
     project = os.path.abspath(call.text("directory") or ".") if call.has("project") else None
-    placed = host.placed(_program(), os.environ, project=project)
+    placed = host.placed(_started(), os.environ, project=project)
     settings, _ = read_settings(project, environment=os.environ, flags=call.texts("set"))
     if not _tells_tools(placed, settings):
         return host, placed
@@ -154,6 +162,22 @@ def _settle(edit: _Edit) -> None:
         raise Storage(
             f"{printable(edit.path)} could not be changed: {error.strerror}", hint="see who it belongs to"
         ) from error
+
+
+def _started() -> tuple[str, ...]:
+    """Return what a host is to start: Python without all that a hook can do without, else the program."""
+    program = _program()
+    is_there = os.path.isfile(f"{PACKAGE_FOLDER}/lastgood/client.py")  # an archive has no such file
+    is_plain = all(map(_is_plain, (sys.executable, PACKAGE_FOLDER, *program)))
+    if sys.platform != "linux" or not is_there or not is_plain or "PYTHONHOME" in os.environ:
+        return program
+    by = ", ".join(f'"{one}"' for one in program)
+    return sys.executable, "-EPS", "-c", QUICK.format(folder=PACKAGE_FOLDER, program=by)
+
+
+def _is_plain(path: str) -> bool:
+    """Tell whether a path is there, and Python reads it between quotes as it is."""
+    return path.isascii() and path.isprintable() and bool(path) and '"' not in path and "\\" not in path
 
 
 def _program() -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from lastgood.cli import opening
 from lastgood.cli.faults import tell_interrupted
 from lastgood.cli.opening import Console, Streams
 from lastgood.cli.reader import read
-from lastgood.cli.started import Started
+from lastgood.cli.started import serve
 from lastgood.cli.verbs.hook import hook_verb
 from lastgood.cli.verbs.save import save_verb
 from lastgood.cli.verbs.status import status_verb
@@ -155,7 +155,7 @@ class Service:
 
     def _carried_out(self, request: Request) -> Answer:
         assert self._workspaces is not None
-        Started.name = request.program
+        serve(request.started, request.environment.get("PATH", ""), python=request.python)
         console = _ServedConsole(request, self._workspaces)
         try:
             call = read(request.words)

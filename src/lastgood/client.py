@@ -1,15 +1,14 @@
 """Has the resident carry out a command, where there is one; else the command goes on in its own process.
 
-It is asked before anything of the house is loaded, so nothing is imported here but what Python has
-loaded anyway, and `_socket` once there is a socket to connect to (decision 038).
+It is asked before anything of the house is loaded, in a Python that may not even have its `os` (decision
+067): nothing is imported here but what is built in, and `_socket` once there is a socket to connect to. So
+annotations are not postponed, which would load `__future__`, and no class is made.
 """
 
-from __future__ import annotations
-
-import os
+import posix
 import sys
+from posix import _exit
 
-from lastgood.cli.started import program
 from lastgood.resident import (
     BROKEN,
     DECLINED,
@@ -27,13 +26,12 @@ from lastgood.resident import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import NoReturn
 
 VERBS = frozenset({"save", "create", "status", "watch"})
 # The verb of agents' hosts, who say it first, and send on standard input what happens.
 HOOK = "hook"
-INTERRUPTED = 130
 # Who is busy does not greet: the command is as quick by itself.
 _GREETING_SECONDS = 0.05
 # How often it is looked whether the resident was stopped meanwhile, and how long an interrupted command
@@ -43,6 +41,8 @@ _INTERRUPTED_SECONDS = 5.0
 _LONGEST_NAME = 100
 _ID_BYTES = 8
 _READ_BYTES = 1 << 16
+# Most answers are shorter: they come whole.
+_ANSWER_BYTES = 1 << 16
 # Variables that count: those of these names, and all that begin so; for a hook all, as each host has its own.
 _NAMES = frozenset({b"HOME", b"PATH", b"TZ", b"TMPDIR", b"TERM", b"NO_COLOR", b"PWD"})
 # By what is behind the agents' ones is known who saves.
@@ -63,74 +63,106 @@ _BEGINNINGS = (
 )
 
 
-class Broken(Exception):
-    """The resident went away before it said what came of the command: some of it may be done."""
-
-
-class Question:
-    """What a command asks for. Its ``id`` may be that of a checkpoint, and ``given`` its standard input."""
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self.words = words
-        self.is_hook: bool = words[0] == HOOK
-        self.id: bytes = b""
-        self.given: bytes | None = None
-
-    def content(self) -> bytes:
-        """Return what the resident is told."""
-        return question(b"\0".join(self._parts()), self.given or b"")
-
-    def _parts(self) -> Iterator[bytes]:
-        yield self.id
-        yield b" ".join(b"%d" % _width(stream) for stream in range(3))
-        yield os.getcwdb()
-        yield os.fsencode(program())
-        yield b"%d" % len(self.words)
-        yield from map(os.fsencode, self.words)
-        for name, value in os.environb.items():
-            if self.is_hook or name in _NAMES or (name + b"=").startswith(_BEGINNINGS):
-                yield b"%s=%s" % (name, value)
-
-
-def run() -> NoReturn:
+def run() -> "NoReturn":
     """Carry out the command line of this process and end it."""
     words = sys.argv[1:]
-    proposed = given = None
-    if words and sys.platform == "linux" and (words[0] == HOOK or not VERBS.isdisjoint(words)):
-        asked = Question(words)
+    id, given, answer = posix.urandom(_ID_BYTES).hex(), None, b""
+    place = socket_of(words)
+    if place is not None:
         try:
-            answer = _answer(asked)
-            if answer is not None:
-                os._exit(_tell(answer))
-        except Broken:
-            proposed = asked.id.decode("ascii")
+            posix.stat(place)
+            if words[0] == HOOK:  # before it is greeted: who serves all waits for no host
+                given = _input()
+            answer = asked(place, words, id=id, given=given)
+            if answer[:1] == DONE:
+                _exit(_tell(answer))
         except KeyboardInterrupt:
+            _load_site()
             from lastgood.cli.main import interrupted
 
-            os._exit(interrupted(words))
+            _exit(interrupted(words))
         except OSError:
             pass  # there is none, or none to talk to: nothing was done
-        given = asked.given
+    _load_site()
     from lastgood.cli.main import run
 
-    run(proposed=proposed, given=given)
+    run(proposed=id if answer[:1] == BROKEN else None, given=given)
 
 
-def _answer(asked: Question) -> bytes | None:
-    """Return what the resident answers; None where it is not asked, or declines. OSError, `Broken`."""
-    folder = _store(asked.words)
-    if folder is None or "LASTGOOD_TRACE" in os.environ or sys.getfilesystemencoding() != "utf-8":
+def run_for(program: "list[str]") -> "NoReturn":
+    """Carry out a hook as `install` enters it, in a Python without `site`, in the place of a program.
+
+    ``program`` are the words that start that, which hints name.
+    """
+    sys.argv[0] = program[-1]
+    sys.orig_argv = [*([] if program[0] == sys.executable else [sys.executable]), *program, *sys.argv[1:]]
+    run()
+
+
+def _load_site() -> None:
+    """Have Python find what else is installed, where a hook began without: only asking needs none of that."""
+    if sys.flags.no_site and sys.flags.safe_path and "site" not in sys.modules:
+        import site
+
+        site.main()
+
+
+def socket_of(words: "Sequence[str]") -> str | None:
+    """Return where the resident would be that a call is for; None of what none carries out."""
+    if not words or sys.platform != "linux" or (words[0] != HOOK and VERBS.isdisjoint(words)):
         return None
-    place = f"{folder}/{SOCKET}"
-    os.stat(place)
-    if asked.is_hook:  # before it is greeted: who serves all waits for no host
-        asked.given = _input()
+    if b"LASTGOOD_TRACE" in posix.environ or sys.getfilesystemencoding() != "utf-8":
+        return None
+    folder = _store(words)
+    return None if folder is None else f"{folder}/{SOCKET}"
+
+
+def asked(place: str, words: "Sequence[str]", *, id: str, given: bytes | None = None) -> bytes:
+    """Return what the resident at a socket answers; OSError where there is none.
+
+    ``id`` may be that of a checkpoint, and ``given`` is the standard input. It begins with `DECLINED` where
+    nothing was done, and with `BROKEN` where the resident went away before it said what came of the command:
+    some of it may be done.
+    """
     connection = _connected(place)
     try:
         # Where a standard stream is closed, ours would be taken for it.
-        return _asked(connection, asked) if connection.fileno() > 2 else None
+        return _asked(connection, words, id=id, given=given) if connection.fileno() > 2 else DECLINED
     finally:
         connection.close()
+
+
+def _asked(connection: "socket", words: "Sequence[str]", *, id: str, given: bytes | None) -> bytes:
+    content = _request(words, id=id, given=given)  # while the other side looks at who connects
+    expected = greeting()
+    if (
+        _peer(connection)[1] != posix.geteuid()
+        or received(connection, len(expected) + 1)[:-1] != expected
+        or len(content) > LARGEST
+    ):
+        return DECLINED
+    try:
+        connection.sendall(content)
+        return _heard(connection)
+    except OSError:
+        return BROKEN
+
+
+def _request(words: "Sequence[str]", *, id: str, given: bytes | None) -> bytes:
+    """Return what the resident is told."""
+    parts = [
+        id.encode(),
+        b" ".join([b"%d" % _width(stream) for stream in (0, 1, 2)]),
+        posix.getcwdb(),
+        b"%d" % len(words),
+        b"%d" % len(sys.orig_argv),
+        *[word.encode("utf-8", "surrogateescape") for word in (sys.executable, *words, *sys.orig_argv)],
+    ]
+    is_hook = words[0] == HOOK
+    for name, value in posix.environ.items():
+        if is_hook or name in _NAMES or (name + b"=").startswith(_BEGINNINGS):
+            parts.append(b"%s=%s" % (name, value))
+    return question(b"\0".join(parts), given or b"")
 
 
 def _input() -> bytes:
@@ -138,7 +170,7 @@ def _input() -> bytes:
     found = b""
     while True:
         try:
-            part = os.read(0, _READ_BYTES)
+            part = posix.read(0, _READ_BYTES)
         except BlockingIOError:
             from select import select
 
@@ -149,29 +181,9 @@ def _input() -> bytes:
         found += part
 
 
-def _asked(connection: socket, asked: Question) -> bytes | None:
-    expected = greeting()
-    if _peer(connection)[1] != os.geteuid():
-        return None
-    if received(connection, len(expected) + 1)[:-1] != expected:
-        return None
-    asked.id = os.urandom(_ID_BYTES).hex().encode("ascii")
-    content = asked.content()
-    if len(content) > LARGEST:
-        return None
-    try:
-        connection.sendall(content)
-        answer = _heard(connection)
-    except OSError as error:
-        raise Broken from error
-    if answer[:1] == BROKEN:
-        raise Broken
-    return None if answer[:1] == DECLINED else answer
-
-
-def _store(words: Sequence[str]) -> str | None:
+def _store(words: "Sequence[str]") -> str | None:
     """Return the store of a call, None where more than a look at the words is needed to know it."""
-    chosen = os.environ.get("LASTGOOD_STORE", "")
+    chosen = _variable(b"LASTGOOD_STORE")
     for place, word in enumerate(words):
         if word == "--":
             break
@@ -182,25 +194,30 @@ def _store(words: Sequence[str]) -> str | None:
             chosen = value if equals else "".join(words[place + 1 : place + 2])
     if chosen:
         return None if chosen.startswith("~") or ".." in chosen else chosen
-    kept = os.environ.get("XDG_STATE_HOME", "")
+    kept = _variable(b"XDG_STATE_HOME")
     if not kept.startswith("/"):
-        home = os.environ.get("HOME", "")
+        home = _variable(b"HOME")
         if not home.startswith("/"):
             return None
         kept = f"{home}/.local/state"
     return f"{kept}/lastgood"
 
 
-def _connected(place: str) -> socket:
+def _variable(name: bytes) -> str:
+    return posix.environ.get(name, b"").decode("utf-8", "surrogateescape")
+
+
+def _connected(place: str) -> "socket":
     from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM, socket
 
     connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC)
     folder = -1
     try:
         connection.settimeout(_GREETING_SECONDS)
-        name = os.fsencode(place)
+        name = place.encode("utf-8", "surrogateescape")
         if len(name) > _LONGEST_NAME:
-            folder = os.open(os.path.dirname(name), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            flags = posix.O_PATH | posix.O_DIRECTORY | posix.O_CLOEXEC
+            folder = posix.open(name.rpartition(b"/")[0], flags)
             name = b"/proc/self/fd/%d/%s" % (folder, SOCKET.encode())
         connection.connect(name)
     except BaseException:
@@ -208,11 +225,11 @@ def _connected(place: str) -> socket:
         raise
     finally:
         if folder >= 0:
-            os.close(folder)
+            posix.close(folder)
     return connection
 
 
-def _peer(connection: socket) -> tuple[int, int]:
+def _peer(connection: "socket") -> tuple[int, int]:
     """Return the process and the user that answer."""
     from _socket import SO_PEERCRED, SOL_SOCKET
 
@@ -223,14 +240,14 @@ def _peer(connection: socket) -> tuple[int, int]:
 def _width(stream: int) -> int:
     """Return the width of a terminal, 0 of one without; -1 of what is none."""
     try:
-        if not os.isatty(stream):
+        if not posix.isatty(stream):
             return -1
-        return os.get_terminal_size(stream).columns
+        return posix.get_terminal_size(stream).columns
     except OSError:
         return 0
 
 
-def _heard(connection: socket) -> bytes:
+def _heard(connection: "socket") -> bytes:
     """Wait for the answer and return it, also of a command that is interrupted meanwhile."""
     try:
         return _waited(connection)
@@ -246,19 +263,17 @@ def _heard(connection: socket) -> bytes:
         return answer
 
 
-def _waited(connection: socket) -> bytes:
+def _waited(connection: "socket") -> bytes:
     """Return the answer; OSError if the resident went away, or was stopped."""
-    from _socket import MSG_PEEK
-
     connection.settimeout(_LOOK_SECONDS)
     while True:
         try:
-            connection.recv(1, MSG_PEEK)
+            begun = connection.recv(_ANSWER_BYTES)
             break
         except TimeoutError:
             if _is_stopped(_peer(connection)[0]):
                 raise
-    return _framed(connection)
+    return _framed(connection, begun)
 
 
 def _is_stopped(pid: int) -> bool:
@@ -266,9 +281,11 @@ def _is_stopped(pid: int) -> bool:
         return file.read().rpartition(b")")[2].split()[:1] in ([b"T"], [b"t"])
 
 
-def _framed(connection: socket) -> bytes:
-    length = int.from_bytes(received(connection, LENGTH_BYTES), "big")
-    return received(connection, length)
+def _framed(connection: "socket", begun: bytes = b"") -> bytes:
+    """Return what the resident says, of which something came already."""
+    begun += received(connection, LENGTH_BYTES - len(begun))
+    length = LENGTH_BYTES + int.from_bytes(begun[:LENGTH_BYTES], "big")
+    return begun[LENGTH_BYTES:] + received(connection, length - len(begun))
 
 
 def _tell(answer: bytes) -> int:
@@ -287,6 +304,7 @@ def _tell(answer: bytes) -> int:
         except OSError as error:
             silent.add(stream)
             if stream == 1:
+                _load_site()
                 from lastgood.cli.main import unwritten
 
                 return unwritten(error)
@@ -297,7 +315,7 @@ def _write(stream: int, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
         try:
-            rest = rest[os.write(stream, rest) :]
+            rest = rest[posix.write(stream, rest) :]
         except BlockingIOError:
             from select import select
 
