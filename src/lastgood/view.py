@@ -142,11 +142,15 @@ def _special(ref: str) -> Reference:
         timed = _timed(time_meant(ref[2:-1]) or ref[2:-1])
         if timed is not None:
             return timed
+    bare = time_meant(ref[1:].strip("{}"))
+    details: dict[str, object] = {} if bare is None else {"meant": f"@{{{bare}}}"}
+    meant = _hint_at_meant(ref) if bare is None else f"did you mean @{{{bare}}}?\n"
     raise Invalid(
         f"'{printable(ref)}' is no checkpoint reference",
-        hint=_hint_at_meant(ref) + "forms with @: @ (where you stand), @~N, @good, @start, @{2h}, @{14:20},"
+        hint=meant + "forms with @: @ (where you stand), @~N, @good, @start, @{2h}, @{14:20},"
         " @{Nov 21 09:38}, @{2026-11-21T10:00}"
         "\na checkpoint whose message begins with @ is named by its id: lastgood list",
+        details=details,
     )
 
 
@@ -314,20 +318,58 @@ def _hint_at_meant(ref: str) -> str:
     return "" if meant is None else f"did you mean {meant}?\n"
 
 
+_NUMBER_WORDS = {
+    **dict.fromkeys(("a", "an", "one", "last"), "1"),
+    "two": "2",
+    "three": "3",
+    "four": "4",
+    "five": "5",
+    "six": "6",
+    "ten": "10",
+}
+
+
 def time_meant(text: str) -> str | None:
-    """Return the time meant by ``2h``, ``2 hours ago``, ``14:20`` or a date; None if it is none."""
-    words = text.lower().removesuffix(" ago").split()
+    """Return the time meant by ``2h``, ``two hours ago``, ``1.5h``, ``2pm``, ``14:20`` or a date, or None."""
+    said = text.lower()
+    words = said.removesuffix(" ago").split()
     if words == ["yesterday"]:
         return "1d"
+    if words[:1] == ["half"] and words[-1:] in (["hour"], ["day"]):
+        return "30m" if words[-1] == "hour" else "12h"
+    if len(words) == 1 and words[0] in _UNIT_WORDS and said.endswith(" ago"):
+        words = ["1", *words]
     if len(words) == 1:
         unit = words[0].lstrip("0123456789")
         words = [words[0].removesuffix(unit), unit] if unit else words
     if len(words) == 2 and words[1] in _UNIT_WORDS:
-        span = ("1" if words[0] in {"a", "an", "one", "last"} else words[0]) + words[1][0]
+        span = _NUMBER_WORDS.get(words[0], words[0]) + words[1][0]
         return None if duration(span) is None else span
     if _time_of_day(text) is not None or minutes_of_date(text) is not None:
         return text
-    return None if len(text) < len("2026-11-21") or timestamp(text) is None else text
+    if len(text) >= len("2026-11-21") and timestamp(text) is not None:
+        return text
+    return _odd_time("".join(words)) if text[:1].isdigit() else None
+
+
+def _odd_time(text: str) -> str | None:
+    """Return the time meant by ``1h30m``, ``1.5h``, ``2pm`` or ``9:41 pm``, None if it is none of these."""
+    import re  # lazily: only what is no REF pays for it
+
+    found = re.fullmatch(r"(\d{1,2})(?::?(\d\d))?([ap])m", text)
+    if found is not None:
+        hour = int(found[1]) % 12 + 12 * (found[3] == "p")
+        clock = f"{hour}:{found[2] or '00'}"
+        return clock if int(found[1]) <= 12 and _time_of_day(clock) is not None else None
+    found = re.fullmatch(r"(\d{1,6})h(?:ours?)?(?:and)?(\d{1,4})m?(?:in(?:utes)?)?", text)
+    if found is not None:
+        return f"{int(found[1]) * 60 + int(found[2])}m"
+    found = re.fullmatch(r"(\d{1,4})[.,](\d)(h|d|m)[a-z]*", text)
+    if found is None:
+        return None
+    tenths = int(found[1]) * 10 + int(found[2])
+    seconds = tenths * _UNITS[found[3]] // 10
+    return f"{seconds // 60}m" if seconds >= 60 else f"{seconds}s"
 
 
 def _grain(text: str) -> int:
@@ -349,6 +391,8 @@ _TIMES = frozenset({"ago", "at", "clock", "date"})
 _PAGE = 32
 # Among so many of the newest is looked for what may have been meant.
 _LOOKED_AT = 1000
+# What has so many letters and digits is found without what is between them.
+_LEAST_SQUEEZED = 4
 _SHOWN = 3
 
 
@@ -359,7 +403,10 @@ def _near(ref: str, request: Reference, known: Sequence[Checkpoint]) -> tuple[st
     from lastgood.suggestions import nearest
 
     word = ref.strip().removesuffix("…").lower()  # as a table cuts a name
-    saying = [one for one in known if word and word in f"{one.name or ''}\n{one.message}".lower()]
+    texts = [(one, f"{one.name or ''}\n{one.message}".lower()) for one in known]
+    saying = [one for one, text in texts if word and word in text]
+    if not saying and len(squeezed := _squeezed(word)) >= _LEAST_SQUEEZED:  # `all-good` for "all good"
+        saying = [one for one, text in texts if squeezed in _squeezed(text)]
     if len(saying) > 1:
         told = "".join(
             f"  {short(one.id)} ({printable(one.name or one.message)})\n" for one in saying[:_SHOWN]
@@ -372,6 +419,11 @@ def _near(ref: str, request: Reference, known: Sequence[Checkpoint]) -> tuple[st
     found = [(one, by_word[one]) for one in close] or [(one.name or one.message, one) for one in saying]
     told = " or ".join(f"'{printable(text)}' ({short(one.id)})" for text, one in found)
     return f"did you mean {told}?\n" if found else "", {"near": found[0][1].id} if len(found) == 1 else {}
+
+
+def _squeezed(text: str) -> str:
+    """Return the letters and digits of a text."""
+    return "".join(filter(str.isalnum, text))
 
 
 def _called(checkpoint: Checkpoint) -> str:
@@ -573,7 +625,8 @@ class View:
             return self._too_far_back(ref)
         if request.form == "good":
             return NotFound(
-                "no checkpoint has passed a check", hint="let one be judged: lastgood check @ -- COMMAND"
+                "no checkpoint has passed a check",
+                hint=f"let one be judged: lastgood check @ -- COMMAND\n{_LIST}",
             )
         if request.form in _TIMES:
             return self._too_early(ref, request)
@@ -586,14 +639,23 @@ class View:
             return NotFound(message, hint=hint, details={"meant": f"@{{{meant}}}"})
         below = [one for one in self._gone_below() if f"{ref}/".startswith(f"{one.message.split(',')[0]}/")]
         gone = "".join(f"{one.message}\n{one.hint}\n" for one in below)
-        meant_here = _hint_at_meant(ref)
-        near, only = ("", {}) if meant_here else _near(ref, request, known)
+        meant_here, is_word = _hint_at_meant(ref), ref.isalpha()
+        near, only = (
+            ("", {})
+            if meant_here and not is_word
+            else _near(ref, request, [one for one in known if one.kind != "guard" or one.name])
+        )
         at_commit, instead = self._at_commit(ref, known)
         meant = meant_by(ref)
+        if meant == "@good" and self._first(Query(workspace_key=self._key, good=True, limit=1)) is None:
+            meant, meant_here = None, ""
         if meant is not None:
             back = meant.removeprefix("@~")
             before = f"{back} checkpoint{'s' * (back != '1')} before where you are"
             instead += ({"ref": meant, "says": _MEANT.get(meant, before)},)
+            if "near" in only:
+                called = next(one for one in known if one.id == only["near"])
+                instead += ({"ref": short(called.id), "says": f"as in{_called(called)}"},)
         details = only | ({"instead": instead} if instead else {})
         return NotFound(message, hint=gone + at_commit + (meant_here or near) + _LIST, details=details)
 

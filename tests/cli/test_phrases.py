@@ -36,6 +36,10 @@ def wreck(command: Command) -> None:
         ("src a.txt the first", "'the first' src a.txt"),
         ("the first src", "'the first' src"),
         ("to one", "one"),
+        ("to the first", "'the first'"),
+        ("a.txt from the first", "'the first' a.txt"),
+        ("a.txt previous", "@~1 a.txt"),
+        ("the last checkpoint", "latest"),
     ],
 )
 def test_a_restore_in_words_is_the_restore_that_they_mean(kept: Command, typed: str, ours: str) -> None:
@@ -199,3 +203,51 @@ def test_a_list_since_a_time_that_is_said_in_words(kept: Command) -> None:
 
 def test_a_list_of_a_path_says_how_to_bring_it_back(kept: Command) -> None:
     assert "to go back to one: lastgood restore ID a.txt" in kept.terminal("list", "a.txt").out
+
+
+def test_a_guess_is_asked_about_where_no_file_differs(kept: Command) -> None:
+    """T1, T15: where one stands changes, too."""
+    kept("save", "before the docs", "--allow-empty")
+    kept("save", "later", "--allow-empty")
+    stands = kept("status", "--json").json["at"]
+    for words in (("restore", "docs"), ("restore", "previous"), ("rewind", "0s", "ago")):
+        shown = kept.terminal(*words, answers="n\n", expect=130 if words[0] == "restore" else None).out
+        assert ("Stand there from now on (@)? [y/N]" in shown) is (words[0] == "restore")
+        assert kept("status", "--json").json["at"] == stands
+    kept.terminal("restore", "docs", answers="y\n")
+    assert kept("status", "--json").json["at"]["message"] == "before the docs"
+
+
+def test_a_part_of_a_title_and_a_place_in_the_history_lead_to_a_checkpoint(kept: Command) -> None:
+    """K2: the whole command is told where nobody is shown it."""
+    wreck(kept)
+    first = kept("show", "one", "--json").json["checkpoint"]["short_id"]
+    for typed in ("a.txt e first", "first a.txt", "a.txt before two", "before: the second a.txt"):
+        shown = kept("restore", *typed.split(), "--dry-run").out
+        assert shown == kept("restore", first, "a.txt", "--dry-run").out, typed
+        refused = kept("restore", *typed.split(), "--yes", expect=2).err
+        assert f"write: lastgood restore {first} -- a.txt\n" in refused
+
+
+def test_a_path_after_dashes_is_a_path_whatever_it_says(turns: Command) -> None:
+    """K2."""
+    for words in (
+        ("rewind", "2", "--", "turn"),
+        ("restore", "@", "--", "latest"),
+        ("restore", "a", "--", "@"),
+    ):
+        assert turns(*words, "--dry-run", expect=None).code in {2, 10}, words
+    turns("delete", "@")
+    (turns.project / "turn").write_text("1\n", encoding="utf-8")
+    turns("save", "turn 4", "--kind", "turn")
+    shown = turns("rewind", "1", "--dry-run", "--", "turn").out
+    assert "  delete  turn\n" in shown
+    assert "  a\n" not in shown
+
+
+def test_a_restore_by_so_many_turns_is_the_rewind_that_it_means(turns: Command) -> None:
+    """K2."""
+    for typed, ours in (("2 turns ago", "2"), ("two prompts ago", "2"), ("a 2 turns ago", "2 -- a")):
+        shown = turns("restore", *typed.split(), "--dry-run").out
+        assert without_age(shown) == without_age(turns("rewind", "--dry-run", *ours.split()).out)
+    assert "write: lastgood rewind 2\n" in turns("restore", "2", "turns", "--yes", expect=2).err

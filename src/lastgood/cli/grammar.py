@@ -90,7 +90,9 @@ class Verb(Value):
 class Call(Value):
     """A command line that was read: every option as it was given, nothing looked up yet.
 
-    ``paths`` is None where no path was given; for a verb that takes a command it holds its words.
+    ``paths`` is None where no path was given; for a verb that takes a command it holds its words. The last of
+    them, as many as ``literal`` says, came after ``--``: nothing but paths. What is ``guessed`` is what words
+    were taken for that say something else, or nothing: it is asked about before anything changes.
     """
 
     verb: Verb
@@ -98,6 +100,8 @@ class Call(Value):
     options: Mapping[str, tuple[str, ...]] = {}
     paths: tuple[str, ...] | None = None
     help: bool = False
+    literal: int = 0
+    guessed: bool = False
 
     def has(self, option: str) -> bool:
         """Tell whether an option was given."""

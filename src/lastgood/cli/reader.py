@@ -36,6 +36,7 @@ def read(words: Sequence[str]) -> Call | None:
         options=options,
         paths=paths,
         help=reading.asked_for_help,
+        literal=len(reading.paths or ()) if verb.paths else 0,
     )
 
 

@@ -64,9 +64,12 @@ def as_meant(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call 
     try:
         workspace.get(ref)
     except (NotFound, Invalid) as error:
-        swapped = _swapped(call, workspace) or _swapped_part(call, console, workspace=workspace)
+        swapped = _swapped(call, workspace, shown=console.can_ask) or _swapped_part(
+            call, console, workspace=workspace
+        )
         if swapped is not None:
-            return call.replace(arguments=(swapped,), paths=(ref, *paths[:-1]))
+            call = call.replace(arguments=(swapped,))
+            return _with_paths(swapped, (ref, *paths[:-1]), call, console, workspace=workspace)
         if "meant" in error.details and not is_path(ref, call, workspace):
             ref = str(error.details["meant"])
             call = call.replace(arguments=(ref,))
@@ -286,17 +289,24 @@ def as_ref(word: str, workspace: OpenWorkspace) -> str | None:
 
 def is_part(words: str, workspace: OpenWorkspace) -> bool:
     """Tell whether words are no REF, and stand in the name or message of just one checkpoint."""
+    return as_ref(words, workspace) != words and part_of(words, workspace) is not None
+
+
+def part_of(words: str, workspace: OpenWorkspace) -> str | None:
+    """Return the id of the checkpoint of a REF, or of the only one that has these words in its title."""
     try:
-        workspace.get(words)
+        return workspace.get(words).id
     except (NotFound, Invalid) as error:
-        return "near" in error.details
-    return False
+        return cast("str | None", error.details.get("near"))
 
 
-def _swapped(call: Call, workspace: OpenWorkspace) -> str | None:
-    """Return the REF, or the time, that was typed after its paths, None if it was not."""
+def _swapped(call: Call, workspace: OpenWorkspace, *, shown: bool = False) -> str | None:
+    """Return the REF, or the time, that was typed after its paths, None if it was not.
+
+    Who is ``shown`` what they are taken for may type a part of a path.
+    """
     given = (*call.arguments, *(call.paths or ()))
-    if len(given) < 2:
+    if len(given) < 2 or call.literal:
         return None
     *before, last = given
     if (before[1:] and not call.verb.paths) or _is_there(last, call, workspace):
@@ -304,13 +314,17 @@ def _swapped(call: Call, workspace: OpenWorkspace) -> str | None:
     ref = as_ref(last, workspace)
     if ref is None or (ref != last and is_path(last, call, workspace)):
         return None
-    return ref if all(holder_of(one, call, workspace) is not None for one in before) else None
+    held = all(
+        holder_of(one, call, workspace) is not None or (shown and alike(one, call, workspace))
+        for one in before
+    )
+    return ref if held else None
 
 
 def _swapped_part(call: Call, console: Console, *, workspace: OpenWorkspace) -> str | None:
     """Return the same of a part of one checkpoint's name or message: for a person who is shown it first."""
     *before, last = (*call.arguments, *(call.paths or ()))
-    if not console.can_ask or not before or is_path(last, call, workspace):
+    if not console.can_ask or not before or call.literal or is_path(last, call, workspace):
         return None
     try:
         workspace.get(last)

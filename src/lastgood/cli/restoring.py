@@ -316,13 +316,7 @@ def restore(
     if call.has("dry-run"):
         return _planned(preview.replace(dry_run=True), target, call, console, workspace=workspace)
     if plan.empty and not preview.folder_made and not _git_agreed(preview, target, call, console):
-        # The workspace may come to stand elsewhere all the same.
-        report = (
-            workspace.apply(plan).replace(changed_beside=goes)
-            if plan.whole
-            else preview.replace(dry_run=False)
-        )
-        return _planned(report, target, call, console, workspace=workspace)
+        return _unchanged(preview, target, call, console, workspace=workspace)
     consent: Agreed | None = Agreed(git=True)
     if not plan.empty or preview.folder_made:
         consent = consented(preview, call, console, workspace=workspace, target=target, above=above)
@@ -345,6 +339,26 @@ def _git_agreed(preview: RestoreReport, target: Checkpoint, call: Call, console:
         return False
     console.warn(f"No file is to be changed: all are as in {called(target)}.")
     return console.ask(f"Put git back too ({offer})? [y/N] ").lower() in {"y", "yes", "g", "git"}
+
+
+def _unchanged(
+    preview: RestoreReport, target: Checkpoint, call: Call, console: Console, *, workspace: Restores
+) -> int:
+    """Tell that nothing is to be changed; the workspace may come to stand elsewhere all the same."""
+    report, plan = preview.replace(dry_run=False), preview.planned
+    if plan.whole:
+        if call.guessed and not _standing_agreed(target, console, workspace=workspace):
+            return DECLINED
+        report = workspace.apply(plan).replace(changed_beside=preview.changed_beside)
+    return _planned(report, target, call, console, workspace=workspace)
+
+
+def _standing_agreed(target: Checkpoint, console: Console, *, workspace: Restores) -> bool:
+    """Ask whether a checkpoint that was guessed is meant, where all files are as in that already."""
+    if workspace.stands_at() == target.id:
+        return True
+    console.warn(f"No file is to be changed: all are as in {called(target)}.")
+    return agreed("Stand there from now on (@)?", console)
 
 
 @contextmanager

@@ -93,11 +93,14 @@ def _restore(call: Call, console: Console) -> int:
     with open_group(call, Restores, purpose="find") as workspace:
         console.left = "nothing was changed"
         shown, said = _is_shown(call, console), in_our_words(call, workspace)
+        if shown and said.verb is not call.verb:
+            return _rewind(said, console, workspace=workspace)
         if shown:
             meant = as_meant(said, console, workspace=workspace)
             if meant is None:
                 return restore(None, call, console, workspace=workspace)
-            call, ref = meant, meant.argument(0)
+            guessed = (meant.arguments, meant.paths) != (said.arguments, said.paths)
+            call, ref = meant.replace(guessed=meant.guessed or guessed), meant.argument(0)
         elif ref is None and call.paths:
             refuse_paths_alone(call, workspace)
         elif said is not call:
@@ -120,7 +123,8 @@ def _restore_picked(call: Call, console: Console, *, workspace: Restores, typed:
     picked = _picked(call, console, workspace, typed=typed or "")
     if picked is None:
         return restore(None, call, console, workspace=workspace)
-    call = call.replace(arguments=(picked.checkpoint.short_id,))  # what is told to type names it, too
+    # What is told to type names it, too; and who picks is asked before anything changes.
+    call = call.replace(arguments=(picked.checkpoint.short_id,), guessed=True)
     above: tuple[str, ...] = ()
     if picked.paths:
         found = _to_restore(picked, call, workspace)
@@ -242,7 +246,7 @@ def _rewind(call: Call, console: Console, *, workspace: Restores) -> int:
         extent = None if target is None else _extent_to(target, extents, call, workspace=workspace)
     if target is None or extent is None:
         return restore(target, call, console, workspace=workspace)
-    call = call.replace(arguments=(str(extent.steps),))
+    call = call.replace(arguments=(str(extent.steps),), guessed=call.guessed or picks)
     beside, unknown = _changed_beside(extent, call, workspace=workspace)
     above = _extent_lines(extent, call, beside=beside, workspace=workspace)
     for line in (*above, *unknown):
