@@ -80,6 +80,31 @@ def hint(*words: str) -> str:
         ("task done T01 --step 12/15", "lastgood progress set --step 12/15"),
         ("save --phase=build it", "lastgood progress set --phase build"),
         ("log -p a.txt", "lastgood diff --previous REF PATH"),
+        ("list --phase build --step 3/9", "lastgood progress set --phase build --step 3/9"),
+        ("progress phase", "lastgood progress set --phase PHASE"),
+        ("restore --path docs", "lastgood restore docs"),
+        ("restore @ --include=docs", "lastgood restore @ docs"),
+        ("restore --only docs", "a path stands alone: lastgood restore docs"),
+        ("restore --branch main", "lastgood restore @ --git"),
+        ("restore --deleted", "lastgood diff --stat"),
+        ("restore a.txt --list", "its versions: lastgood log a.txt"),
+        ("restore a.txt --previous", "write: lastgood restore @~1 a.txt"),
+        ("restore --grep refund a.txt", "lastgood log -S refund a.txt"),
+        ("restore a.txt -1h", "lastgood restore @{1h} a.txt"),
+        ("restore --before later a.txt", "write: lastgood restore before later a.txt"),
+        ("restore --undo", "lastgood undo"),
+        ("undo --keep-mine", "lastgood undo --merge"),
+        ("undo last two turns", "lastgood rewind 2"),
+        ("undo the restore", "again for the one before: lastgood undo"),
+        ("undo list", "write: lastgood undo --list"),
+        ("undo --turns 2", "lastgood rewind 2"),
+        ("back two turns", "write: lastgood rewind 2"),
+        ("revert 2", "write: lastgood rewind 2"),
+        ("switch main", "git switch main"),
+        ("turns", "lastgood rewind 2"),
+        ("workspace restore shop", "lastgood -C FOLDER restore @"),
+        ("pin before the docs", "lastgood pin 'before the docs'"),
+        ("name before the docs good", "lastgood name 'before the docs' good"),
     ],
 )
 def test_words_of_other_tools_are_answered_with_what_to_type(typed: str, ours: str) -> None:
@@ -116,6 +141,13 @@ def test_a_message_may_be_given_as_git_takes_it() -> None:
     call = read(["save", "-m", "before the agent"])
     assert call is not None
     assert call.text("message") == "before the agent"
+
+
+def test_a_host_may_be_called_as_people_call_it() -> None:
+    for typed, host in (("claude", "claude-code"), ("gemini", "gemini-cli"), ("codex", "codex")):
+        call = read(["install", typed])
+        assert call is not None
+        assert call.arguments == (host,)
 
 
 @pytest.mark.parametrize(

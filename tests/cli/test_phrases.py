@@ -251,3 +251,17 @@ def test_a_restore_by_so_many_turns_is_the_rewind_that_it_means(turns: Command) 
         shown = turns("restore", *typed.split(), "--dry-run").out
         assert without_age(shown) == without_age(turns("rewind", "--dry-run", *ours.split()).out)
     assert "write: lastgood rewind 2\n" in turns("restore", "2", "turns", "--yes", expect=2).err
+
+
+def test_a_name_without_its_quotes_is_answered_where_checkpoints_are_deleted(kept: Command) -> None:
+    """K2."""
+    refused = kept("delete", "the", "first", expect=2)
+    told(refused, 2)
+    assert "write: lastgood delete 'the first'\n" in refused.err
+    assert kept("list", "--json").json["checkpoints"][1]["name"] == "one"
+
+
+def test_a_path_as_the_message_of_a_save_is_told(kept: Command) -> None:
+    wreck(kept)
+    assert "'a.txt' is the message; everything was saved, as ever\n" in kept("save", "a.txt").err
+    assert "as ever" not in kept("save", "new words", "--allow-empty").err

@@ -34,7 +34,8 @@ class Option(Value):
 class Argument(Value):
     """One argument. ``many`` takes all that are left; those of form ``path`` count as paths of the call.
 
-    One of form ``held`` is a path that checkpoints hold, in the workspace or gone.
+    One of form ``held`` is a path that checkpoints hold, in the workspace or gone. ``spellings`` are other
+    words for some of its ``choices``.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Argument(Value):
     required: bool = True
     many: bool = False
     choices: tuple[str, ...] = ()
+    spellings: Mapping[str, str] = {}
 
 
 class Verb(Value):

@@ -439,7 +439,13 @@ def only(call: Call, *, takes: frozenset[str]) -> None:
         if option not in takes and option not in _EVERYWHERE:
             words = f"{call.verb.name} {call.argument(0) or ''}".rstrip()
             fitting = ", ".join(f"--{one}" for one in sorted(takes)) or "none of its own"
-            raise Usage(f"`{words}` does not take --{option}", hint=f"its options: {fitting}")
+            hint = f"its options: {fitting}"
+            if call.verb.name == "progress" and call.has(option):
+                from lastgood.cli.grammar import quoted
+
+                given = " ".join(f"--{option} {quoted(one)}" for one in call.texts(option))
+                hint = f"to record it: {call.command(f'progress set {given}')}"
+            raise Usage(f"`{words}` does not take --{option}", hint=hint)
 
 
 def seconds_option(call: Call, option: str) -> float | None:

@@ -8,6 +8,7 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.table import spellings
 from lastgood.errors import Usage
 from lastgood.paths import printable
+from lastgood.view import meant_by, time_meant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _HELP = "all verbs: lastgood help"
 _HOSTS = "to have an agent's program make checkpoints by itself: lastgood install HOST"
 _DIFF = "what changed since where you are, or between two: lastgood diff [A] [B] [PATH...]"
 _NAME = "to name a checkpoint: lastgood name REF NAME"
+_TURNS = "an agent's turns: lastgood list --kind turn\nto before the last two of them: lastgood rewind 2"
 _KEEP = "to keep a checkpoint for ever: lastgood pin REF"
 
 _ANSWERS = {
@@ -117,6 +119,12 @@ _ANSWERS = {
     **dict.fromkeys(("ui", "tui", "gui"), _BACK),
     "where": _STATUS,
     "view": "what a checkpoint holds: lastgood show REF",
+    "good": f"the newest that passed its check: lastgood restore @good\n{_LIST}",
+    "last": "to go back to the newest: lastgood restore latest\nwhat it holds: lastgood show latest",
+    "phase": "where the work stands: lastgood progress set --phase PHASE",
+    **dict.fromkeys(("prompts", "turns"), _TURNS),
+    **dict.fromkeys(("unrestore", "undorestore"), _UNDO),
+    "why": "what is not held, and why: lastgood status --ignored\nwho changed a file: lastgood blame PATH",
     # asking for help
     "?": _HELP,
     "/?": _HELP,
@@ -131,6 +139,7 @@ _ANSWERS = {
 # An id may be typed without its prefix, and so short.
 _LEAST_DIGITS, _HEX = 4, frozenset("0123456789abcdef")
 _GOING_BACK = frozenset({"checkout", "edit", "reset", "revert", "switch"})
+_SWITCHING = frozenset({"checkout", "switch"})
 # What stands before what is meant: `go back`, `bring back a.txt`, `take a.txt back`.
 _BRINGING = frozenset({"back", "bring", "go", "goto", "take"})
 # What takes paths there, with the verb that does here.
@@ -169,8 +178,8 @@ def _exact(word: str, after: Sequence[str]) -> str | None:
     plain = [one for one in after if not one.startswith("-")]
     command = None
     if word in _GOING_BACK | _BRINGING and plain:
-        command = _restoring(word, plain, after)
-    elif word in _OF_PATHS and plain:
+        return _going_back(word, plain, after)
+    if word in _OF_PATHS and plain:
         command = f"{_OF_PATHS[word]} {' '.join(map(quoted, plain))}"
     elif word == "reset" and "--hard" in after:
         command = "restore @"
@@ -187,6 +196,25 @@ def _exact(word: str, after: Sequence[str]) -> str | None:
     return f"{_BACK}\n{_UNDO}" if word == "stash" and plain in (["pop"], ["apply"]) else None
 
 
+def _going_back(word: str, plain: Sequence[str], after: Sequence[str]) -> str | None:
+    """Return what to type to go back so far, or to that, as another tool's verb says."""
+    number = number_said(plain)
+    if number is not None and _as_ref(plain[0]) is None:
+        return f"write: lastgood rewind {number}"
+    command = _restoring(word, plain, after)
+    if command is not None:
+        return f"write: lastgood {command}"
+    if word == "reset" and "--hard" in after:
+        return "write: lastgood restore @"
+    if word not in _SWITCHING:
+        return None
+    named = quoted(" ".join(plain))
+    return (
+        f"to go to a branch, which is git's affair: git switch {named}"
+        f"\nto go back to a checkpoint that is called so: lastgood restore {named}"
+    )
+
+
 def _restoring(word: str, plain: Sequence[str], after: Sequence[str]) -> str | None:
     """Return the restore that is meant by what goes back, or brings something back; None if none is clear."""
     if word in _BRINGING:
@@ -196,6 +224,21 @@ def _restoring(word: str, plain: Sequence[str], after: Sequence[str]) -> str | N
     if ref is None and "--" not in after and not all(os.path.lexists(one) for one in plain):
         return None
     return f"restore {' '.join(map(quoted, [ref or plain[0], *plain[1:]]))}"
+
+
+_NUMBERS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5"}
+_COUNTED = frozenset(
+    {"ago", "back", "by", "last", "prompt", "prompts", "run", "runs", "the", "turn", "turns"}
+)
+
+
+def number_said(words: Sequence[str]) -> str | None:
+    """Return how many turns words say, and nothing else: ``2``, ``the last two turns``, ``last turn``."""
+    numbers = [_NUMBERS.get(one, one) for one in words if one not in _COUNTED]
+    if not numbers and words[-1:] and words[-1].removesuffix("s") in {"prompt", "run", "turn"}:
+        return "1"
+    is_number = len(numbers) == 1 and numbers[0].isascii() and numbers[0].isdigit()
+    return numbers[0] if is_number and len(numbers[0]) < _LEAST_DIGITS else None
 
 
 def _searching(text: str, path: Sequence[str] = ()) -> str:
@@ -208,8 +251,6 @@ def _searching(text: str, path: Sequence[str] = ()) -> str:
 
 
 def _as_ref(word: str) -> str | None:
-    from lastgood.view import meant_by
-
     return meant_by(word) if word.startswith("HEAD") else word if word.startswith(("@", "ckpt_")) else None
 
 
@@ -228,6 +269,7 @@ _WHOLE = "all files come back of themselves: lastgood restore @"
 _ASKED = "to be asked nothing: --yes"
 _TIME = "a time is a REF: lastgood restore @{1h}"
 _MERGE = "to keep what changed since: --merge"
+_HEAD = "HEAD and the index come back too with --git: lastgood restore @ --git"
 _PERIOD = "of the last day: lastgood report --period day"
 _PLOTS = "a page with plots: lastgood report --html FILE"
 _PATCH = "what changed then: lastgood diff --previous REF PATH"
@@ -258,17 +300,39 @@ _OPTIONS = {
     ("log", "--patch"): _PATCH,
     ("log", "-G"): _TEXT,
     **{("report", f"--{word}"): _PLOTS for word in ("plot", "plots", "chart", "charts", "graph")},
+    **dict.fromkeys((("restore", one) for one in ("--branch", "-b", "--head", "--index")), _HEAD),
+    **dict.fromkeys(
+        (("restore", f"--{one}") for one in ("ignored", "include-ignored", "no-ignore")),
+        "what is not held, being ignored: lastgood status --ignored",
+    ),
+    **dict.fromkeys(
+        (("restore", f"--{one}") for one in ("deleted", "missing", "untracked")),
+        "these come back with all else: lastgood restore @\nwhich they are: lastgood diff --stat",
+    ),
+    ("restore", "--undo"): _UNDO,
+    **dict.fromkeys(
+        (("undo", f"--{one}") for one in ("except", "exclude", "keep", "keep-mine")),
+        "to keep what changed since: lastgood undo --merge",
+    ),
     ("", "-v"): "lastgood --version",
     ("", "-?"): _HELP,
 }
 
 
+# What `progress set` takes of these is often said with the verbs that change it, and with what keeps it.
+_PLACES = frozenset(f"--{word}" for word in ("phase", "iteration", "step", "artifact", "state"))
+_WHERE = "where the work stands: lastgood progress set --phase PHASE --iteration N --step n/m"
 _LOOKING = frozenset({"list", "ls", "show", "status"})
 _ACTIONS = {
     **{
         (verb, word): "how far the work has come: lastgood progress"
         for verb in ("feature", "sprint", "task")
         for word in _LOOKING
+    },
+    **{("progress", word.removeprefix("--")): _WHERE for word in _PLACES},
+    **{
+        ("workspace", word): "to make a folder again that is gone: lastgood -C FOLDER restore @"
+        for word in ("recover", "restore", "undelete")
     },
     ("config", "list"): "all settings: lastgood config show",
     ("session", "stop"): "to say that work is over: lastgood session end",
@@ -287,9 +351,9 @@ def answer_action(verb: str, word: str) -> str | None:
 
 
 _TIMED = frozenset(f"--{word}" for word in ("time", "date", "at", "since", "before", "ago"))
-# What `progress set` takes of these is often said with the verbs that change it, and with what keeps it.
-_PLACES = frozenset(f"--{word}" for word in ("phase", "iteration", "step", "artifact", "state"))
-_OF_WORK = frozenset({"task", "feature", "sprint", "session", "save"})
+_PATHS = frozenset(f"--{word}" for word in ("dir", "file", "files", "folder", "include", "path", "paths"))
+_VERSIONS = frozenset({"-i", "-l", "--interactive", "--list", "--version", "--versions", "--history"})
+_TEXTS = frozenset({"-S", "--grep", "--search", "--text", "--message", "-m"})
 _COUNTING = frozenset(f"--{word}" for word in ("turns", "runs", "steps", "count", "last"))
 
 
@@ -301,10 +365,19 @@ def answer_option(verb: str, word: str, after: Sequence[str], *, before: Sequenc
     option, _, value = word.partition("=")
     if word[1:].isascii() and word[1:].isdigit():
         return _number_told(verb, word[1:])
-    if verb in _OF_WORK and option in _PLACES:
-        said = quoted(value or next(iter(after), "VALUE"))
-        return f"where the work stands comes first: lastgood progress set {option} {said}"
+    if option in _PLACES:
+        return f"where the work stands comes first: lastgood progress set {_places_told((word, *after))}"
     return _valued(verb, option, value, after, before=before) or _OPTIONS.get((verb, option))
+
+
+def _places_told(words: Sequence[str]) -> str:
+    """Return the options of a place in the work that words say, each with its value."""
+    told = []
+    for place, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if option in _PLACES:
+            told.append(f"{option} {quoted(value if equals else next(iter(words[place + 1 :]), 'VALUE'))}")
+    return " ".join(told)
 
 
 def _number_told(verb: str, number: str) -> str | None:
@@ -323,21 +396,36 @@ def _valued(verb: str, option: str, value: str, after: Sequence[str], *, before:
         return _searching(given or "TEXT")
     if (verb == "log" and option == "--grep") or (verb == "list" and option in {"--message", "-m"}):
         return saying(given or "WORD")
-    if verb == "rewind" and option in _COUNTING:
+    if verb in {"rewind", "undo"} and option in _COUNTING:
         return f"the number stands alone: lastgood rewind {quoted(given or 'N')}"
     others = [one for one in (*before, *after[0 if value else 1 :]) if not one.startswith("-")]
-    if verb == "restore" and option in _TIMED:
-        return _at_time(given, others)
-    if verb == "restore" and option in {"--source", "-s", "--from"}:
+    if verb == "restore" and (option in _TIMED or time_meant(option[1:]) is not None):
+        return _at_time(given if option in _TIMED else option[1:], others, option)
+    return _told_of_paths(option, given, others) if verb == "restore" else None
+
+
+def _told_of_paths(option: str, given: str, others: Sequence[str]) -> str | None:
+    """Return what is meant by an option of a restore that has to do with paths, None if it has not."""
+    if option in {"--source", "-s", "--from"}:
         paths = " ".join(map(quoted, others)) or "PATH..."
         return f"the REF comes first: lastgood restore {quoted(given or 'REF')} {paths}"
+    if option in _PATHS:
+        words = " ".join(map(quoted, (*others, given or "PATH")))
+        return f"a path stands alone, or after its checkpoint: lastgood restore {words}"
+    named = [one for one in (*others, given) if one and not one.isdigit() and not one.startswith("-")]
+    if option in _VERSIONS and named:
+        return f"its versions: lastgood log {quoted(named[0])}"
+    if option == "--previous" and named:
+        return f"write: lastgood restore @~1 {' '.join(map(quoted, dict.fromkeys(named)))}"
+    if option in _TEXTS and given:
+        return f"{_searching(given, others[:1])}\nto go back to one: lastgood restore ID"
     return None
 
 
-def _at_time(said: str, paths: Sequence[str]) -> str:
-    from lastgood.view import time_meant
-
+def _at_time(said: str, paths: Sequence[str], option: str) -> str:
     meant = time_meant(said)
+    if meant is None and option == "--before" and said:
+        return f"write: lastgood restore before {' '.join(map(quoted, (said, *paths)))}"
     if meant is None:
         return _TIME
     return f"a time is a REF: lastgood restore {' '.join(map(quoted, (f'@{{{meant}}}', *paths)))}"

@@ -26,6 +26,9 @@ def read(words: Sequence[str]) -> Call | None:
     if verb is None:
         return None
     reading.rest(verb)
+    for argument, word in zip(verb.arguments, reading.arguments, strict=False):
+        if word in argument.spellings:
+            reading.arguments[verb.arguments.index(argument)] = argument.spellings[word]
     if not reading.asked_for_help:
         _check_arguments(verb, reading.arguments, has_command=reading.paths is not None)
     options = {name: tuple(values) for name, values in reading.options.items()}
@@ -142,9 +145,10 @@ class _Reading:
         value = attached if attached is not None else self._next_value(option, shown)
         value = option.spellings.get(value, value)
         if option.choices and value not in option.choices:
-            raise Usage(
-                f"{shown} cannot be '{printable(value)}'", hint=f"it can be: {', '.join(option.choices)}"
-            )
+            hint = f"it can be: {', '.join(option.choices)}"
+            if option.name == "only":
+                hint += f"\na path stands alone: lastgood restore {_quoted((*self.arguments, value))}"
+            raise Usage(f"{shown} cannot be '{printable(value)}'", hint=hint)
         if option.form == "ref" and value.startswith("-"):
             raise _dashed_ref(value)
         if not value and option.form != "text":
@@ -195,7 +199,7 @@ class _Reading:
 
 
 # What may be said of an operation: there is one at a time.
-_OPERATIONS = frozenset({"all", "delete", "everything", "last", "prune", "restore", "rewind"})
+_OPERATIONS = frozenset({"all", "delete", "everything", "last", "of", "prune", "restore", "rewind", "the"})
 # Options that no slip of the fingers leads to: one has no name, the other lifts a refusal.
 _NEVER_MEANT = frozenset({"directory", "allow-root"})
 
@@ -279,19 +283,30 @@ def _too_many(verb: Verb, given: Sequence[str], *, place: int) -> Usage:
         hint = f"to bring these back: lastgood restore {_quoted(given)}"
     elif verb.name == "save":
         hint = "put a message of several words in quotes"
+    elif verb.arguments and verb.arguments[0].form == "ref":
+        hint += f"\na checkpoint's name of several words is put in quotes: lastgood {verb.name} "
+        hint += quoted(" ".join(given[: len(given) - len(verb.arguments) + 1]))
+        hint += "".join(f" {quoted(one)}" for one in given[len(given) - len(verb.arguments) + 1 :])
     return Usage(f"`{verb.name}` does not know what to do with '{printable(word)}'", hint=hint)
 
 
 def _one_at_a_time(verb: Verb, given: Sequence[str]) -> str:
-    """Return what may be meant by words after `undo`: so many, a file, a checkpoint."""
-    number = given[0] if given[0].isascii() and given[0].isdigit() else None
-    if number is None and given[0] not in _OPERATIONS:
-        meant = f"to bring that back as it was saved: lastgood restore {_quoted(given)}"
-    else:
-        meant = f"to go back {number or 1} turns or runs: lastgood rewind {number or 1}"
+    """Return what may be meant by words after `undo`: so many, a file, a checkpoint, a list."""
+    from lastgood.cli.other_words import number_said
+
     last = f"the last restore, delete or prune, and again for the one before: lastgood {verb.name}"
-    lines = [meant, last] if given[0] not in _OPERATIONS else [last]
-    return "\n".join((*lines, f"one at a time; what there is: lastgood {verb.name} --list"))
+    listed = f"one at a time; what there is: lastgood {verb.name} --list"
+    number = number_said(given)
+    if number is not None:
+        back = f"to go back {number} turn{'s' * (number != '1')} or runs: lastgood rewind {number}"
+        return f"{back}\n{last}\n{listed}"
+    if given[0] == "list":
+        return f"write: lastgood {verb.name} --list"
+    named = [one for one in given if one not in _OPERATIONS]
+    if "agent" in named:
+        named, last = [], f"to before an agent's last turn: lastgood rewind 1\n{last}"
+    meant = [f"to bring that back as it was saved: lastgood restore {_quoted(named)}"] if named else []
+    return "\n".join((last, *meant, listed))
 
 
 def _quoted(words: Sequence[str]) -> str:

@@ -43,6 +43,20 @@ def looked_up(ref: str, call: Call, workspace: OpenWorkspace) -> Checkpoint:
     return found
 
 
+def refuse_unquoted(call: Call, workspace: OpenWorkspace) -> None:
+    """Refuse several words that are one checkpoint's name or message without its quotes."""
+    if len(call.arguments) < 2 or all(as_ref(one, workspace) == one for one in call.arguments):
+        return
+    words = " ".join(call.arguments)
+    found = part_of(words, workspace)
+    if found is not None:
+        ref = words if as_ref(words, workspace) == words else short(found)
+        raise Usage(
+            f"'{printable(words)}' is one checkpoint's name, and has no quotes",
+            hint=f"write: {call.command(f'{call.verb.name} {quoted(ref)}')}",
+        )
+
+
 def are_alike(ref: str, workspace: OpenWorkspace) -> bool:
     """Tell whether a word is no REF, and several checkpoints have it in their names or messages."""
     try:

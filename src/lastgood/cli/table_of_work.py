@@ -6,6 +6,8 @@ from lastgood.cli.grammar import Argument, Option, Verb
 from lastgood.model.run import ON_FAILURE
 
 HOSTS = ("claude-code", "codex", "gemini-cli", "opencode", "cline", "cursor")
+# What people call some of them.
+_CALLED = {"claude": "claude-code", "claude_code": "claude-code", "gemini": "gemini-cli"}
 _IN_PROJECT = Option(name="project", says="in the settings of this folder, which others may share")
 _PRINT = Option(name="print", says="print what the file would hold, and write nothing")
 _ID = Argument(name="ID")
@@ -93,7 +95,7 @@ WORK: tuple[Verb, ...] = (
             "may take away more than they say, after each turn and before the conversation is\n"
             "compacted. Repeated, it changes nothing but the way to a lastgood that has moved."
         ),
-        arguments=(Argument(name="HOST", choices=HOSTS),),
+        arguments=(Argument(name="HOST", choices=HOSTS, spellings=_CALLED),),
         options=(
             _IN_PROJECT,
             _PRINT,
@@ -108,7 +110,7 @@ WORK: tuple[Verb, ...] = (
     Verb(
         name="uninstall",
         says="take out of a host's settings what install entered",
-        arguments=(Argument(name="HOST", choices=HOSTS),),
+        arguments=(Argument(name="HOST", choices=HOSTS, spellings=_CALLED),),
         options=(_IN_PROJECT, _PRINT),
         examples=(("lastgood uninstall claude-code", "no more checkpoints by itself"),),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from lastgood.cli.opening import DECLINED, open_for
-from lastgood.cli.references import looked_up
+from lastgood.cli.references import looked_up, refuse_unquoted
 from lastgood.cli.restoring import agreed
 from lastgood.cli.wording import ago, called, count, moment
 from lastgood.ids import short
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def delete_verb(call: Call, console: Console) -> int:
     """Delete; a person at a terminal is asked first, anybody can undo it."""
     with open_for(call) as workspace:
+        refuse_unquoted(call, workspace)
         found = {one.id: one for one in (looked_up(ref, call, workspace) for ref in call.arguments)}
         if console.can_ask and not call.has("yes"):
             for one in found.values():

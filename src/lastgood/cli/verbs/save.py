@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from lastgood.cli import opening
@@ -66,6 +67,7 @@ def save_verb(call: Call, console: Console) -> int:
                 actor=_actor(console, workspace) if kind not in PROGRAMS else Actor(),
             )
         _tell(report, console, known=workspace.remarks)
+        _tell_path(call, console)
         console.have_watched(workspace, call)
         verdict = None if order is None else _judged(report, order, console, workspace=workspace)
     if verdict is not None:
@@ -150,6 +152,13 @@ def _tell(report: SaveReport, console: Console, *, known: Sequence[HealthNote]) 
         console.line(f"unchanged since {checkpoint.short_id}: no checkpoint made")
         return
     _tell_made(report, console)
+
+
+def _tell_path(call: Call, console: Console) -> None:
+    """Say of a message that is a path what it was taken for: a save is of everything."""
+    word = call.argument(0) or ""
+    if word and not set(word) & set(" \t\n") and os.path.lexists(word):
+        console.note(f"'{printable(word)}' is the message; everything was saved, as ever")
 
 
 def _tell_made(report: SaveReport, console: Console) -> None:
