@@ -240,14 +240,14 @@ def _salvaged(content: bytes) -> dict[str, object]:
 
 def _variables(environment: Mapping[str, str]) -> Layer | None:
     """Return the settings among the environment: ``LASTGOOD_CAPTURE_MAX_FILE_SIZE`` and so on."""
-    if not any(_section(name) in _SECTIONS or name in _LONE for name in environment if name not in _RESERVED):
+    # An environment has a hundred variables of others.
+    ours = [name for name in environment if name.startswith("LASTGOOD_") and name not in _RESERVED]
+    if not any(_section(name) in _SECTIONS or name in _LONE for name in ours):
         return None
     from lastgood.configuration.rules import VARIABLES, Layer
 
     values: dict[str, object] = {}
-    for name in environment:
-        if not name.startswith("LASTGOOD_") or name in _RESERVED:
-            continue
+    for name in ours:
         if name in VARIABLES:
             values[VARIABLES[name]] = environment[name]
         elif _section(name) in _SECTIONS:
@@ -270,7 +270,7 @@ def _flag(text: str) -> Layer:
 
 def _section(name: str) -> str:
     """Return the second word of a variable of ours."""
-    return name.split("_")[1] if name.startswith("LASTGOOD_") else ""
+    return name.split("_")[1]
 
 
 def _near(name: str, known: list[str]) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import _socket
 import fcntl
 import os
 import select
 import signal
-import socket
 import struct
 import time
 
@@ -35,6 +35,8 @@ _PATIENCE = 1.0
 _WAITING = 16
 _PEER = struct.Struct("iII")
 _NAMESPACES = ("mnt", "pid", "user")
+# Most requests are shorter: they come whole.
+_REQUEST_BYTES = 1 << 14
 # So many parts of a request are there whatever is asked for.
 _FIXED = 6
 
@@ -81,11 +83,11 @@ class Listener:
     ) -> None:
         self._answer = answer
         self._greeting = greeting
-        self._client: socket.socket | None = None
+        self._client: _socket.socket | None = None
         # Only a process itself takes up others.
         self._namespaces = _namespaces("self")
         self._folder = os.open(store, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
         try:
             self._bind()
         except BaseException:
@@ -111,17 +113,20 @@ class Listener:
     def serve(self) -> None:
         """Answer whoever connected first; whatever becomes of the connection is the client's loss."""
         try:
-            client, _ = self._socket.accept()
+            # As `socket.accept` does, which then looks up what families and types are called.
+            descriptor, _ = self._socket._accept()  # type: ignore[attr-defined]  # noqa: SLF001
         except OSError:
             return
-        with client:
-            client.settimeout(_PATIENCE)
-            try:
-                request = self._asked(client)
-                if request is not None:
-                    client.sendall(self._answered(client, request))
-            except (OSError, ValueError):
-                return
+        client = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
+        client.settimeout(_PATIENCE)
+        try:
+            request = self._asked(client)
+            if request is not None:
+                client.sendall(self._answered(client, request))
+        except (OSError, ValueError):
+            return
+        finally:
+            client.close()
 
     def close(self) -> None:
         """Be found no longer; harmless when repeated."""
@@ -148,17 +153,23 @@ class Listener:
         self._bound = seen.st_dev, seen.st_ino
         os.rename(aside, SOCKET, src_dir_fd=self._folder, dst_dir_fd=self._folder)
 
-    def _asked(self, client: socket.socket) -> Request | None:
+    def _asked(self, client: _socket.socket) -> Request | None:
         """Greet a client and return what it wants; None if it is not one of ours."""
-        pid, user, group = _PEER.unpack(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+        pid, user, group = _PEER.unpack(
+            client.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _PEER.size)
+        )
         if (user, group) != (os.geteuid(), os.getegid()) or not self._sees_the_same(pid):
             return None
         client.sendall(self._greeting())
         said = _InTime(client, seconds=_PATIENCE)
-        length = int.from_bytes(received(said, LENGTH_BYTES), "big")
-        content = None if length > LARGEST else received(said, length)
+        begun = said.recv(_REQUEST_BYTES)
+        begun += received(said, LENGTH_BYTES - len(begun))
+        length = LENGTH_BYTES + int.from_bytes(begun[:LENGTH_BYTES], "big")
+        if length > LENGTH_BYTES + LARGEST:
+            return None
+        content = begun + received(said, length - len(begun))
         client.settimeout(_PATIENCE)
-        return None if content is None else _request(content, pid=pid)
+        return _request(content[LENGTH_BYTES:length], pid=pid)
 
     def _sees_the_same(self, pid: int) -> bool:
         """Tell whether paths and process numbers mean to another process what they mean here."""
@@ -168,10 +179,12 @@ class Listener:
         except OSError:
             return False
 
-    def _answered(self, client: socket.socket, request: Request) -> bytes:
+    def _answered(self, client: _socket.socket, request: Request) -> bytes:
         try:
-            fcntl.fcntl(client, fcntl.F_SETOWN, os.getpid())
-            fcntl.fcntl(client, fcntl.F_SETFL, fcntl.fcntl(client, fcntl.F_GETFL) | os.O_ASYNC)
+            descriptor = client.fileno()
+            fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
+            # One with a time limit never blocks.
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
             self._client = client
             if _is_over(client):
                 return b""
@@ -196,7 +209,7 @@ class Listener:
 class _InTime:
     """The end of a connection from which all has to come within some time: not each byte, as by itself."""
 
-    def __init__(self, connection: socket.socket, *, seconds: float) -> None:
+    def __init__(self, connection: _socket.socket, *, seconds: float) -> None:
         self._connection = connection
         self._ends = time.monotonic() + seconds
 
@@ -209,7 +222,7 @@ class _InTime:
         return self._connection.recv(size)
 
 
-def _is_over(client: socket.socket) -> bool:
+def _is_over(client: _socket.socket) -> bool:
     """Tell whether a client says no more: it was interrupted, or is gone."""
     waiting = select.poll()
     waiting.register(client, select.POLLRDHUP)
@@ -234,14 +247,9 @@ def _request(content: bytes, *, pid: int) -> Request:
         python=python,
         words=tuple(told[_FIXED:begun]),
         started=tuple(told[begun:named]),
-        environment=dict(map(_pair, told[named:])),
+        environment=dict([one.split("=", 1) for one in told[named:]]),
         given=content[asked:],
     )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
-    return name, value
 
 
 def _streams(said: Sequence[tuple[int, bytes]]) -> list[bytes]:

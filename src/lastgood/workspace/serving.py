@@ -225,9 +225,13 @@ def _counting(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _evidence(state: WorkspaceState, here: str) -> tuple[object, ...]:
     """Return what has to be the same for a folder to be the workspace that it was."""
-    seen = os.stat(here)
-    mine = seen.st_dev, seen.st_ino, seen.st_mode, seen.st_uid
-    return state.catalogue_version(), os.path.realpath(here) == here, *mine
+    folder = os.open(here, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        seen = os.fstat(folder)
+        is_real = os.readlink(f"/proc/self/fd/{folder}") == here  # no link is on the way there
+    finally:
+        os.close(folder)
+    return state.catalogue_version(), is_real, seen.st_dev, seen.st_ino, seen.st_mode, seen.st_uid
 
 
 def _is_same(place: str, store: bytes) -> bool:
