@@ -203,6 +203,43 @@ def test_what_is_remembered_does_not_hide_an_edit_from_outside(workspace: Worksp
         values_of(saver, config)
 
 
+def test_what_was_written_here_is_read_anew_once_somebody_else_was_at_it(
+    workspace: Workspace, store: Path
+) -> None:
+    """K4: also what nobody here has read yet."""
+    saver = LastgoodSaver(workspace)
+    config = put(saver, {"messages": [message(number) for number in range(100)]}, thread("1"))
+    with closing(sqlite3.connect(store / "ledger.sqlite3")) as connection:
+        connection.execute("UPDATE piece SET content = substr(content, 1, 9)")
+        connection.commit()
+    with pytest.raises(Damaged):
+        values_of(saver, config)
+
+
+def test_a_step_that_was_written_here_is_read_without_its_pieces(
+    workspace: Workspace, statements: list[str]
+) -> None:
+    saver = LastgoodSaver(workspace)
+    config = put(saver, {"messages": [message(number) for number in range(100)]}, thread("1"))
+    statements.clear()
+    assert values_of(saver, config)["messages"] == [message(number) for number in range(100)]
+    assert [one for one in statements if "FROM piece" in one] == []
+
+
+def test_an_item_that_is_also_a_length_of_a_longer_list_comes_back_as_both(workspace: Workspace) -> None:
+    """They are one piece, and two things: a value, and some of another's items."""
+    saver = LastgoodSaver(workspace)
+    # Some of these lists are cut first where their beginning, by itself, is not cut.
+    lists = [
+        [{"number": number, "of": "x" * 80} for number in range(begin, begin + 40)]
+        for begin in range(0, 1200, 40)
+    ]
+    parts = [one[:length] for one in lists for length in range(5, 11)]
+    config = put(saver, {"a": parts, "b": lists}, thread("1"))
+    for reader in (saver, LastgoodSaver(workspace)):
+        assert values_of(reader, config) == {"a": parts, "b": lists}
+
+
 def test_a_list_longer_than_what_is_remembered_comes_back(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,31 @@ def faults(store: Path, _ledger: Ledger) -> tuple[str, ...]:
         return workspace.verify().faults
 
 
+def test_a_head_that_names_one_value_twice_comes_back_as_two(ledger: Ledger) -> None:
+    twice = ["a"]
+    ledger.change(lambda book: book.put("book", "key", head=[twice, twice]))
+
+    def head() -> list[list[str]]:
+        entry = ledger.look(lambda page: page.entry("book", "key"))
+        assert entry is not None
+        assert isinstance(entry.head, list)
+        return entry.head
+
+    head()[0].append("b")
+    changed = head()
+    changed[0].append("b")
+    assert changed == [["a", "b"], ["a"]]
+
+
+def test_a_book_that_was_removed_and_made_again_holds_nothing_of_the_old(ledger: Ledger) -> None:
+    assert body(ledger, "other", "only") == ["z" * 400]
+    ledger.change(lambda book: book.drop_book("other"))
+    assert keys(ledger, "other") == []
+    ledger.change(lambda book: book.put("other", "new", body=["z" * 400]))
+    assert keys(ledger, "other") == ["new"]
+    assert body(ledger, "other", "new") == ["z" * 400]
+
+
 def test_a_change_that_fails_leaves_everything_as_it_was(ledger: Ledger) -> None:
     def half(book: object) -> None:
         book.put("book", "key 0", body="half done")  # type: ignore[attr-defined]

@@ -152,6 +152,16 @@ def test_an_older_copy_of_the_store_is_found_out(
     assert any("last seen" in text for text in faults(project, store))
 
 
+def test_an_older_copy_is_found_out_by_who_has_the_ledger_open(ledger: Ledger, store: Path) -> None:
+    """What it knows by itself is of the file that lay there, and counts no more."""
+    copy = copy_of(store)
+    ledger.change(lambda book: book.put("book", "key 9"))
+    assert len(everything(ledger)) == 6
+    put_back(copy, store)
+    with pytest.raises(Damaged, match="is not the one last seen"):
+        everything(ledger)
+
+
 def test_its_owner_may_accept_an_older_copy(
     ledger: Ledger, reopened: Callable[[], Ledger], project: Path, store: Path
 ) -> None:

@@ -8,8 +8,8 @@ import zlib
 
 from lastgood.errors import Damaged
 from lastgood.ledger import LedgerEntry
-from lastgood.ledger.cells import encode, pack, pairs, piece_id, references, unpack
-from lastgood.ledger.file import NOTHING, minus, plus, tampered
+from lastgood.ledger.cells import encode, pack, pairs, piece_id, references, remember_encoded, unpack
+from lastgood.ledger.file import BOOK, NOTHING, minus, plus, tampered
 from lastgood.paths import printable
 from lastgood.value import cast
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lastgood.ledger.cells import Encoding
-    from lastgood.ledger.file import LedgerFile, Root, Tags
+    from lastgood.ledger.file import BookRow, LedgerFile, Root, Tags
 
     Examine = Callable[[str, bytes], None]
     # An entry's key, mark, tag, head and body.
@@ -49,6 +49,8 @@ _HOLDS = "SELECT 1 FROM piece WHERE book = ? AND id = ?"
 # So many pieces are asked for together: a few lengths, so that SQLite keeps the statements prepared.
 _TOGETHER = (8, 64, 512)
 _WORTH = 2
+# A version of `marshal` that writes what is met twice as two values, as cells are read.
+_UNSHARED = 2
 
 
 class Book:
@@ -56,7 +58,7 @@ class Book:
 
     __slots__ = ("born", "entries", "loose", "name", "number", "swept", "tag", "total")
 
-    def __init__(self, name: bytes, row: tuple[int, bytes, int, bytes, int, bytes]) -> None:
+    def __init__(self, name: bytes, row: BookRow) -> None:
         self.name: bytes = name
         self.number: int
         self.born: bytes
@@ -66,6 +68,10 @@ class Book:
         self.tag: bytes
         self.number, self.born, self.entries, self.total, self.loose, self.tag = row
         self.swept: bool = True
+
+    def row(self) -> BookRow:
+        """Return what its row holds."""
+        return (self.number, self.born, self.entries, self.total, self.loose, self.tag)
 
     def fields(self, place: tuple[str, str]) -> tuple[bytes | int | str, ...]:
         """Return what the book's tag is made of."""
@@ -148,7 +154,7 @@ class Reader:
     def encoded(self, entry: LedgerEntry, encoding: Encoding) -> bytes | None:
         """Return the rest of what an entry holds in another encoding; None if it has no such values."""
         book, body = self._cells[entry.cell]
-        pieces = PieceReader(self._connection, book.number)
+        pieces = PieceReader(self._file, self._connection, book.number)
         return encode(
             body,
             pieces.read,
@@ -190,13 +196,20 @@ class Reader:
         found = known.get(name)
         if found is None:
             value = self._value(book, cell)
-            found = marshal.dumps(cast("Any", value))
-            known.put(name, found, size=len(cell) + len(found))
+            self._know_head(book, cell, value)
             return value
         return cast("object", marshal.loads(found))  # noqa: S302 - of our own memory
 
+    def _know_head(self, book: Book, cell: bytes, value: object) -> None:
+        """Remember what a head is; a list whose items have names is left to who reads it."""
+        try:
+            found = marshal.dumps(cast("Any", value), _UNSHARED)
+        except ValueError:
+            return
+        self._file.heads.put((book.number, cell), found, size=len(cell) + len(found))
+
     def _value(self, book: Book, cell: bytes) -> object:
-        pieces = PieceReader(self._connection, book.number)
+        pieces = PieceReader(self._file, self._connection, book.number)
         return unpack(cell, pieces.read, ahead=pieces.ahead)
 
     def _sound(self, name: bytes) -> Book | None:
@@ -209,14 +222,25 @@ class Reader:
 
     def _book(self, name: bytes) -> Book | None:
         if name not in self._books:
-            row = self._connection.execute(
-                f"{_BOOK} WHERE workspace = ? AND space = ? AND name = ?", (*self._place, name)
-            ).fetchone()
-            book = None if row is None else Book(name, row)
-            if book is not None and not self._file.sealing.is_tag(book.tag, *book.fields(self._place)):
-                raise tampered(f"the book {shown(name)}", "is not as it was written")
-            self._books[name] = book
+            known = self._file.books.get((self._place, name))
+            self._books[name] = self._recorded(name) if known is None else Book(name, known)
         return self._books[name]
+
+    def _recorded(self, name: bytes) -> Book | None:
+        row = self._connection.execute(
+            f"{_BOOK} WHERE workspace = ? AND space = ? AND name = ?", (*self._place, name)
+        ).fetchone()
+        if row is None:
+            return None
+        book = Book(name, row)
+        if not self._file.sealing.is_tag(book.tag, *book.fields(self._place)):
+            raise tampered(f"the book {shown(name)}", "is not as it was written")
+        self._know(book)
+        return book
+
+    def _know(self, book: Book) -> None:
+        """Remember the row of a book as it stands."""
+        self._file.books.put((self._place, book.name), book.row(), size=BOOK + len(book.name))
 
 
 class Writer(Reader):
@@ -245,6 +269,8 @@ class Writer(Reader):
         name = _bytes(key)
         stamp = None if mark is None else _bytes(mark)
         tag = entry_tag(self._file, place.born, name, stamp, *cells)
+        self._file.sealing.know(tag, *entry_fields(place.born, name, stamp, *cells))
+        self._know_head(place, cells[0], head)
         old = self._taken_out(place, name)
         if old is None:
             self._connection.execute(ADD_ENTRY, (place.number, name, stamp, tag, *cells))
@@ -279,6 +305,7 @@ class Writer(Reader):
         self._books[place.name] = None
         self._changed.pop(place.number, None)
         self._file.sound.discard(place.number)
+        self._file.forget_books()
         self._file.forget_held()
 
     def copy_book(self, book: str, *, to: str) -> None:
@@ -310,6 +337,7 @@ class Writer(Reader):
                 (book.entries, book.total, book.loose, fresh, book.number),
             )
             book.tag = fresh
+            self._know(book)
 
     def _made(self, name: bytes) -> Book:
         book = new_book(name)
@@ -330,7 +358,11 @@ class Writer(Reader):
 
     def _stored(self, book: Book, value: object, examine: Examine | None) -> bytes:
         """Store the pieces of a value that the book does not hold yet, and return its cell."""
-        cell, pieces = pack(value)
+
+        def encoded(encoding: Encoding, item: bytes, content: bytes) -> None:
+            remember_encoded(self._file.encoded(encoding), book.number, item, content)
+
+        cell, pieces = pack(value, encoded=encoded)
         fresh = self._fresh(book, cell, pieces)
         if fresh is None:  # what was packed before went into another book
             cell, pieces = pack(value, anew=True)
@@ -338,7 +370,7 @@ class Writer(Reader):
         for id in fresh:
             piece = (book.number, id, len(pieces[id]), compressed(pieces[id]))
             self._connection.execute(ADD_PIECE, piece)
-            self._file.hold(book.number, id)
+            self._file.hold(book.number, id, pieces[id])
         if examine is not None:
             for pair in (one for new in (cell, *map(pieces.__getitem__, fresh)) for one in pairs(new)):
                 # One that was packed before was examined then.
@@ -424,9 +456,13 @@ def prove_entries(file: Tags, connection: sqlite3.Connection, book: Book) -> Non
 
 
 class PieceReader:
-    """The pieces of a book, those read together of which it is known that they will be asked for."""
+    """The pieces of a book, those read together of which it is known that they will be asked for.
 
-    def __init__(self, connection: sqlite3.Connection, book: int) -> None:
+    What was written here, and stands as it was, is not read again.
+    """
+
+    def __init__(self, file: LedgerFile, connection: sqlite3.Connection, book: int) -> None:
+        self._file = file
         self._connection = connection
         self._book = book
         self._rows: dict[bytes, tuple[int, bytes]] = {}
@@ -434,12 +470,15 @@ class PieceReader:
     def read(self, id: bytes) -> bytes:
         """Return a piece, proven by its name."""
         row = self._rows.get(id)
-        return read_piece(self._connection, self._book, id) if row is None else opened_piece(id, *row)
+        if row is not None:
+            return opened_piece(id, *row)
+        return self._file.written(self._book, id) or read_piece(self._connection, self._book, id)
 
     def ahead(self, ids: Sequence[bytes]) -> None:
         """Read some pieces; what is missing is told when it is asked for."""
         if len(ids) < _WORTH:
             return
+        ids = [id for id in ids if self._file.written(self._book, id) is None]
         for place in range(0, len(ids), _TOGETHER[-1]):
             some = ids[place : place + _TOGETHER[-1]]
             room = next(length for length in _TOGETHER if length >= len(some))

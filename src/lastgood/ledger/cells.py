@@ -52,6 +52,8 @@ _STR, _BYTES, _LIST, _DICT, _PAIR, _REF = b"SBLMOR"
 # The same in lower case: a cell whose payload are the lengths that one value was cut into.
 _LINKED = {_STR: ord("s"), _BYTES: ord("b"), _LIST: ord("l"), _DICT: ord("m")}
 _WHOLE = {linked: whole for whole, linked in _LINKED.items()}
+# Not a cell's: of what is remembered in another encoding with its header.
+_WHOLE_VALUE = 0
 _SCALARS = frozenset({_NONE, _TRUE, _FALSE, _INT, _FLOAT, _STR, _BYTES})
 _DOUBLE = Struct(">d")
 _TAGS = b"NTFIDSBLMORsblm"
@@ -95,10 +97,11 @@ class NamedList:
     """A list to be packed whose items have names: those of one name are the same value.
 
     So an item that was packed before need not be taken apart again. Where it has none its name is None;
-    ``plain`` makes the plain value of one that has, and says whether its name will always mean that.
+    ``plain`` makes the plain value of one that has, and says whether its name will always mean that. Such
+    a name which is bytes is the item itself in an ``encoding``.
     """
 
-    __slots__ = ("items", "known", "names", "plain")
+    __slots__ = ("encoding", "items", "known", "names", "plain")
 
     def __init__(
         self,
@@ -107,27 +110,33 @@ class NamedList:
         *,
         known: Remembered[bytes],
         plain: Callable[[object, object], tuple[object, bool]],
+        encoding: Encoding | None = None,
     ) -> None:
+        self.encoding: Encoding | None = encoding
         self.names: Sequence[object] = names
         self.items: Sequence[object] = items
         self.known: Remembered[bytes] = known
         self.plain: Callable[[object, object], tuple[object, bool]] = plain
 
 
-def pack(value: object, *, anew: bool = False) -> tuple[bytes, dict[bytes, bytes]]:
+def pack(
+    value: object, *, anew: bool = False, encoded: Callable[[Encoding, bytes, bytes], None] | None = None
+) -> tuple[bytes, dict[bytes, bytes]]:
     """Return a value as a cell, with the pieces that it refers to, directly or through one another.
 
     Those of an item of a `NamedList` that was packed before are left out, unless all is packed ``anew``.
+    ``encoded`` is told of the cells of others whose encoding is known, and that.
     Raises `Invalid` for what is no plain value, or too deep.
     """
-    packer = _Packer(anew=anew)
+    packer = _Packer(anew=anew, encoded=encoded)
     return packer.held(packer.cell(value, 0)), packer.pieces
 
 
 class _Packer:
-    def __init__(self, *, anew: bool) -> None:
+    def __init__(self, *, anew: bool, encoded: Callable[[Encoding, bytes, bytes], None] | None) -> None:
         self.pieces: dict[bytes, bytes] = {}
         self._anew = anew
+        self._encoded = encoded
 
     def held(self, cell: bytes) -> bytes:
         """Return a cell that is short: the one given, or a reference to it."""
@@ -167,9 +176,14 @@ class _Packer:
                 value, lasting = row.plain(name, item)
                 cell = self.held(self.cell(value, depth))
                 if lasting:
-                    known.put(name, cell, size=_size_of(name))
+                    self._remember(row, name, cell)
             cells.append(cell)
         return cells
+
+    def _remember(self, row: NamedList, name: object, cell: bytes) -> None:
+        row.known.put(name, cell, size=_size_of(name))
+        if row.encoding is not None and self._encoded is not None and isinstance(name, bytes):
+            self._encoded(row.encoding, cell, name)
 
     def _item(self, key: object, value: object, depth: int) -> bytes:
         if isinstance(key, list | dict | tuple):
@@ -384,6 +398,16 @@ def encode(
         raise Damaged(f"a stored value cannot be read ({error})", hint="run: lastgood verify") from error
 
 
+def remember_encoded(known: Remembered[Encoded], where: object, cell: bytes, encoded: bytes) -> None:
+    """Remember what a short list or dict, whose cell is given, is in another encoding.
+
+    One that is a piece is left out: as a length of something longer it would be another thing.
+    """
+    ((tag, payload),) = _cells(cell)
+    if tag in {_LIST, _DICT} and len(payload) >= _SHORT_LEAST:
+        known.put((where, tag, payload), (_WHOLE_VALUE, 1, [encoded]), size=_PIECE + len(encoded))
+
+
 class _Encoder:
     def __init__(
         self, read: Read, ahead: Ahead, encoding: Encoding, known: Remembered[Encoded], where: object
@@ -446,8 +470,11 @@ class _Encoder:
     def _joined(self, kind: int, payload: bytes) -> Encoded:
         count = 0
         items: list[bytes] = []
-        for tag, content in self._coming(payload):
-            length = self._piece(content) if tag == _REF else self._parts(tag, content)
+        where, known = self._where, self._known
+        cells = [(one, known.get((where, one[1])) if one[0] == _REF else None) for one in _cells(payload)]
+        self._ahead([one[1] for one, found in cells if found is None and one[0] == _REF])
+        for (tag, content), found in cells:
+            length = found or (self._piece(content) if tag == _REF else self._parts(tag, content))
             if length[0] != kind:
                 raise ValueError("a length of another kind")
             count += length[1]

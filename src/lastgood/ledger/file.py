@@ -67,6 +67,8 @@ if TYPE_CHECKING:
             """Return what only the key can make of some fields."""
 
     Result = TypeVar("Result")
+    # A book's number, when it was born, how many entries it has, their sum, how many were replaced, its tag.
+    BookRow = tuple[int, bytes, int, bytes, int, bytes]
 
 
 # --- What the key of a ledger makes: tags, sums of them, and the seal of the whole ---
@@ -132,9 +134,13 @@ class Sealing:
             return True
         if tag != self.tag(*fields):
             return False
+        self.know(tag, *fields)
+        return True
+
+    def know(self, tag: bytes, *fields: bytes | int | str | None) -> None:
+        """Remember that a tag is that of some fields."""
         size = TAG + sum(len(field) for field in fields if isinstance(field, bytes | str))
         self._tags.put(fields, tag, size=size)
-        return True
 
     def tag(self, *fields: bytes | int | str | None) -> bytes:
         """Return what only the key can make of some fields."""
@@ -319,6 +325,7 @@ SCHEMA = Schema(
 # How much memory what is known of pieces may take up, in bytes, and about how much one that is held does.
 _ENCODED_MOST = 32 << 20
 _HEADS_MOST = 4 << 20
+_BOOKS_MOST, BOOK = 4 << 20, 1000
 _HELD_MOST, _HELD = 8 << 20, 200
 
 
@@ -329,11 +336,14 @@ class LedgerFile(Database):
         self._anchor = anchor
         self.sealing: Sealing = Sealing(anchor.key())
         self.tag: Tag = self.sealing.tag
-        # What is known while nobody else changes the file: books, by their numbers, that hold what they are
-        # to hold, heads of their entries, pieces that they hold, and what pieces are in other encodings.
+        # What is known while nobody else changes the file: its root, the rows of books, those (by their
+        # numbers) that hold what they are to hold, heads of their entries, pieces that they hold, and what
+        # pieces are in other encodings.
+        self._root: Root | None = None
+        self.books: Remembered[BookRow] = Remembered(most=_BOOKS_MOST)
         self.sound: set[int] = set()
         self.heads: Remembered[bytes] = Remembered(most=_HEADS_MOST)
-        self._held: Remembered[bool] = Remembered(most=_HELD_MOST)
+        self._held: Remembered[bytes] = Remembered(most=_HELD_MOST)
         self._encoded: WeakKeyDictionary[Encoding, Remembered[Encoded]] = WeakKeyDictionary()
         self._seen: tuple[object, int] | None = None
         self._identity: tuple[int, int] | None = None
@@ -348,7 +358,13 @@ class LedgerFile(Database):
     def look(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Ask something of one moment."""
 
+        def as_seen(connection: sqlite3.Connection) -> tuple[Result] | None:
+            return (work(connection),) if self._is_as_seen(connection) else None
+
         def asked(connection: sqlite3.Connection) -> Result:
+            found = within("BEGIN", connection, work=as_seen)
+            if found is not None:
+                return found[0]
             known = self._anchor.last()  # before the moment is fixed, which must not be older
 
             def trusted(connection: sqlite3.Connection) -> Result:
@@ -410,11 +426,16 @@ class LedgerFile(Database):
 
     def forget(self) -> None:
         """Prove everything anew from here on."""
-        self._seen = None
+        self._seen = self._root = None
         self.sound.clear()
         self._encoded.clear()
         self.heads = Remembered(most=_HEADS_MOST)
+        self.forget_books()
         self.forget_held()
+
+    def forget_books(self) -> None:
+        """Read anew how books are recorded: one was removed."""
+        self.books = Remembered(most=_BOOKS_MOST)
 
     def forget_held(self) -> None:
         """Ask anew which pieces books hold: some were removed."""
@@ -424,9 +445,13 @@ class LedgerFile(Database):
         """Tell whether a book is known to hold a piece."""
         return self._held.get((book, piece)) is not None
 
-    def hold(self, book: int, piece: bytes) -> None:
-        """Know that a book holds a piece."""
-        self._held.put((book, piece), True, size=_HELD)
+    def hold(self, book: int, piece: bytes, cell: bytes = b"") -> None:
+        """Know that a book holds a piece, and what it is if that was written just now."""
+        self._held.put((book, piece), cell, size=_HELD + len(cell))
+
+    def written(self, book: int, piece: bytes) -> bytes | None:
+        """Return a piece of a book that was written here, and that nobody else can have altered since."""
+        return self._held.get((book, piece)) or None
 
     def encoded(self, encoding: Encoding) -> Remembered[Encoded]:
         """Return what is known of pieces in another encoding."""
@@ -460,15 +485,21 @@ class LedgerFile(Database):
 
     def _trust(self, connection: sqlite3.Connection, known: LedgerState | None) -> Root:
         """Return the root, proven; nothing is proven twice while nobody else changed the file."""
-        root = read_root(connection)
-        seen = (connection, int(connection.execute("PRAGMA data_version").fetchone()[0]))
-        if self._seen == seen:
-            return root
+        if self._root is not None and self._is_as_seen(connection):
+            return self._root
         self.forget()
-        prove_genuine(connection, self.sealing, known, path=self.path)
+        root = prove_genuine(connection, self.sealing, known, path=self.path)
         self.sealing.prove_books(connection, root, path=self.path)
-        self._seen = seen
+        self._seen, self._root = _moment(connection), root
         return root
+
+    def _is_as_seen(self, connection: sqlite3.Connection) -> bool:
+        """Tell, in a transaction, whether nobody else changed the file since all of it was proven.
+
+        What this process wrote since is its own, and is kept in mind as it was written: so the anchor is not
+        read then, which says no more than how far others had come.
+        """
+        return self._seen is not None and self._seen == _moment(connection)
 
 
 def prove_genuine(
@@ -484,6 +515,11 @@ def prove_genuine(
             details={"serial": root.serial, "known": known.serial},
         )
     return root
+
+
+def _moment(connection: sqlite3.Connection) -> tuple[object, int]:
+    """Return what differs, in a transaction, once others than this connection have committed a change."""
+    return connection, int(connection.execute("PRAGMA data_version").fetchone()[0])
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -117,7 +117,7 @@ class Values:
             item = self.plain(item, depth)
             return item, _is_named_whole(item)
 
-        return NamedList(names, items, known=self._packed, plain=plain)
+        return NamedList(names, items, known=self._packed, plain=plain, encoding=self._msgpack)
 
     def read(self, book: LedgerReader, entry: LedgerEntry) -> Any:  # noqa: ANN401 - whatever was written
         """Return what an entry's body was made of; `Unsafe` for a form that is more than data."""
