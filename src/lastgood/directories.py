@@ -98,6 +98,8 @@ class Directories:
         self._user = os.geteuid()
         # The least recently used comes first.
         self._open: dict[bytes, int] = {}
+        # Those of them in which names may be changed, as was seen when they were opened for that.
+        self._changeable: set[bytes] = set()
         self._nearby = Nearby(self._root)
         self.unlocked: dict[bytes, int] = dict(closed)
 
@@ -132,10 +134,13 @@ class Directories:
         Raises OSError EXDEV for one that lies on another file system than the root.
         """
         descriptor = self.open(path)
+        if path in self._changeable:
+            return descriptor
         found = os.fstat(descriptor)
         if found.st_dev != self._device:
             raise OSError(errno.EXDEV, "it lies on another file system")
         self._unlock(path, descriptor, found, need=_OWNER_WRITES)
+        self._changeable.add(path)
         return descriptor
 
     def names(self, path: bytes) -> list[bytes]:
@@ -144,6 +149,7 @@ class Directories:
 
     def set_mode(self, path: bytes, change: Callable[[int], int]) -> None:
         """Change the permissions of a directory."""
+        self._changeable.discard(path)
         if not path:
             os.fchmod(self._root, change(stat.S_IMODE(os.fstat(self._root).st_mode)))
             return
@@ -193,6 +199,7 @@ class Directories:
             self._unlock_unreadable(path, name, outer)
             descriptor = os.open(name, OPEN_DIRECTORY, dir_fd=outer)
         self._open[path] = descriptor
+        self._changeable.discard(path)
         self._unlock(path, descriptor, os.fstat(descriptor), need=_OWNER_READS)
         if len(self._open) > _MOST_OPEN:
             os.close(self._open.pop(next(iter(self._open))))

@@ -128,9 +128,11 @@ class FileJournal(JournalReader):
 
     def clear(self) -> None:
         """Remove what a kill left of a journal that was never opened: nothing was done by it."""
+        if not self.is_begun():
+            return
         try:
             os.unlink(self._path + _ASIDE)
-        except OSError:  # hardly ever there is one; where it cannot go, whoever opens the next replaces it
+        except OSError:  # whoever saves beside this was faster; or who opens the next replaces it
             return
 
     def closing(self) -> Closing:
@@ -223,20 +225,21 @@ class Closing:
         self._synced: Beside | None = None
 
     def __enter__(self) -> None:
+        self._synced = Beside(self._remove)
+
+    def _remove(self) -> None:
         try:
             os.unlink(self._path)
         except FileNotFoundError:
             return
-        except OSError as fault:
-            raise self._failed("removed", fault) from fault
-        self._synced = Beside(lambda: sync_directory(os.path.dirname(self._path)))
+        sync_directory(os.path.dirname(self._path))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        assert self._synced is not None
         try:
-            if self._synced is not None:
-                self._synced.wait()
+            self._synced.wait()
         except OSError as fault:
             raise self._failed("removed", fault) from fault
 

@@ -160,8 +160,8 @@ class Scan(Protocol):
     def keep(self) -> None:
         """Write the scan cache; called only after what was scanned is durable and acknowledged."""
 
-    def keep_restored(self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int) -> None:
-        """Do so with what a restore has brought since, as far as that can be taken in.
+    def take_in(self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int) -> None:
+        """Take what a restore has brought since into what is going to be kept, as far as that can be.
 
         ``writer`` becomes nothing. What is larger than ``cap`` is none of a scan's.
         """
@@ -220,7 +220,10 @@ class Applied(Protocol):
         """What became of each, in their order."""
 
     def wait(self) -> None:
-        """Return when all is on the disk; `Storage` if that does not take it."""
+        """Return when all names are on the disk; `Storage` if that does not take them."""
+
+    def end(self) -> None:
+        """Return when the room of what was replaced is free, too."""
 
 
 class Applier(TreeWriter, Protocol):

@@ -364,7 +364,9 @@ def _apply_until(field: Field, steps: tuple[Step, ...], point: int) -> bool:
 
     def work() -> None:
         die_before(*CHANGES, at=point)
-        field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence).wait()
+        applied = field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence)
+        applied.wait()
+        applied.end()
 
     code = ended(forked(work))
     assert code in {0, -signal.SIGKILL}

@@ -232,6 +232,7 @@ class Field:
     def apply(self, steps: Sequence[Step]) -> Sequence[Outcome]:
         applied = self.applier.apply(steps, token=TOKEN, objects=self.forest, stamp=stamps(self.root))
         applied.wait()
+        applied.end()
         return applied.outcomes
 
     def restore(

@@ -61,19 +61,25 @@ _DONE: dict[Action, Result] = {
 class Applied:
     """Steps that were carried out: one outcome each, in their order.
 
-    Of the last ones the names, and the room of what they replaced, are settled once `wait` returns.
+    ``carried`` and ``freed`` wait for what they say.
     """
 
-    __slots__ = ("_carried", "outcomes")
+    __slots__ = ("_carried", "_freed", "outcomes")
 
-    def __init__(self, outcomes: Sequence[Outcome], *, carried: Sequence[Callable[[], object]]) -> None:
+    def __init__(
+        self, outcomes: Sequence[Outcome], *, carried: Callable[[], object], freed: Callable[[], object]
+    ) -> None:
         self.outcomes: Sequence[Outcome] = outcomes
         self._carried = carried
+        self._freed = freed
 
     def wait(self) -> None:
-        """Return when all is on the disk; `Storage` if that does not take it."""
-        for carried in self._carried:
-            carried()
+        """Return when all names are on the disk; `Storage` if that does not take them."""
+        self._carried()
+
+    def end(self) -> None:
+        """Return when the room of what was replaced is free, too."""
+        self._freed()
 
 
 class PlanExecutor:
@@ -127,7 +133,7 @@ class PlanExecutor:
             self._site.close_gone()
             raise
         outcomes = tuple(self._outcome(number, step) for number, step in enumerate(self._steps))
-        return Applied(outcomes, carried=(carried, self._site.close_gone))
+        return Applied(outcomes, carried=carried, freed=self._site.close_gone)
 
     def _carry_out(self) -> None:
         try:
@@ -238,6 +244,8 @@ class PlanExecutor:
 
     def _settle_each(self) -> None:
         """Let go what came out of paths; what a failing disk refuses is tried again at the end."""
+        if not self._unsettled:
+            return  # nor is what goes already waited for
         self._site.close_gone()
         for number, step in list(self._unsettled.items()):
             try:
@@ -590,6 +598,7 @@ class DescriptorApplier:
         carry = sync_all if durability == "full" else leave
         applied = self._run(steps, token=_NEW, objects=objects, stamp=_no_stamp, flush=carry)
         applied.wait()
+        applied.end()
         return applied.outcomes
 
     def clear_temporaries(

@@ -8,8 +8,6 @@ guard and journal are there; what neither that guard nor the target holds of it 
 
 from __future__ import annotations
 
-import os
-
 from lastgood.errors import Busy, Damaged, Unsafe
 from lastgood.ids import short
 from lastgood.model.operation import Journal
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from lastgood.context import CatalogueReader, Context
     from lastgood.host import Proof
     from lastgood.literals import OperationType
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.long_list import LongList
     from lastgood.model.operation import Operation, Outcome, Part, PartOutcome, RestorePlan, Step
     from lastgood.model.tree import Entry
@@ -82,6 +81,7 @@ def apply_plan(execution: PlanExecution) -> Changed:
         raise
     # While the last names go to the disk: what a path holds is the same before and after.
     proven, brought = _proven(restoring.context, plan.steps, applied.outcomes)
+    snapshot.take_in(restoring, brought)
     applied.wait()
     outcomes = execution.all_outcomes(proven)
     effective = execution.effective_steps(outcomes)
@@ -90,17 +90,19 @@ def apply_plan(execution: PlanExecution) -> Changed:
     operation = execution.record(journal, effective, settled)
     if any(outcome.left is not None for outcome in outcomes):
         restoring.journal.leave(journal.operation)  # what could not be taken away stays known
-        snapshot.remember_restored(restoring, brought)
+        snapshot.remember()
     else:
         with restoring.journal.closing():
-            snapshot.remember_restored(restoring, brought)
+            snapshot.remember()
+    applied.end()
     return Changed(outcomes=outcomes, guard=guard, parts=settled, operation=operation)
 
 
 class PlanExecution(Value):
     """A plan that was made from a snapshot, and what is particular to how it begins and ends.
 
-    ``before`` completes the guard's message. ``of`` is the operation that an undo or redo is about.
+    ``before`` completes the guard's message. ``target`` is the checkpoint that the plan leads to, if it was
+    looked up already. ``of`` is the operation that an undo or redo is about.
     ``closed`` are directories that an interruption may have left open, with the permissions that they had.
     """
 
@@ -108,6 +110,7 @@ class PlanExecution(Value):
     plan: RestorePlan
     snapshot: WorkspaceSnapshot
     before: str
+    target: Checkpoint | None = None
     type: OperationType = "restore"
     of: str | None = None
     closed: Mapping[bytes, int] = {}
@@ -115,6 +118,8 @@ class PlanExecution(Value):
     def lists_beside(self) -> dict[str, LongList[Any]]:
         """Return the lists of progress that the guard has to hold for the journal and the operation."""
         context, plan = self.restoring.context, self.plan
+        if not plan.parts:
+            return {}
         return parts.lists_beside(context, plan.parts, target=context.catalogue.get(plan.target))
 
     def begin(self, guard: str) -> tuple[Journal, Callable[[], None]]:
@@ -203,7 +208,7 @@ class PlanExecution(Value):
         """
         catalogue = self.restoring.context.catalogue
         if journal.of is None:
-            return place_of(catalogue, journal.plan)
+            return place_of(catalogue, journal.plan, target=self.target)
         about = catalogue.operation(journal.of)
         if about is None:
             return None
@@ -214,9 +219,16 @@ class PlanExecution(Value):
         return False
 
 
-def place_of(catalogue: CatalogueReader, plan: RestorePlan) -> str | None:
-    """Return the checkpoint at which the workspace stands after a restore; None if that does not move it."""
-    target = catalogue.get(plan.target) if plan.whole else None
+def place_of(
+    catalogue: CatalogueReader, plan: RestorePlan, *, target: Checkpoint | None = None
+) -> str | None:
+    """Return the checkpoint at which the workspace stands after a restore; None if that does not move it.
+
+    ``target`` is the plan's, if it was looked up already.
+    """
+    if not plan.whole:
+        return None
+    target = target or catalogue.get(plan.target)
     return None if target is None or not target.whole else target.id
 
 
@@ -250,15 +262,12 @@ def _refuse_lost(context: Context, plan: RestorePlan) -> None:
     if plan.discard:
         going -= context.engine.missing(going)
     rotten = []
-    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        for oid in sorted(going):
-            try:
-                context.engine.copy_blob(oid, nowhere)
-            except Damaged as error:
-                rotten.append(error.message)
-    finally:
-        os.close(nowhere)
+    for oid in sorted(going):
+        try:
+            for _ in context.engine.pieces(oid):
+                pass
+        except Damaged as error:
+            rotten.append(error.message)
     if rotten:
         raise Damaged(
             f"the store cannot hold what is there now: {rotten[0]}",

@@ -168,11 +168,14 @@ def _parts_left(context: Context, report: RestoreReport, target: Checkpoint) -> 
 
 def _index_differs(context: Context, report: RestoreReport, target: Checkpoint) -> bool:
     """Tell whether the project's index is another one than at a checkpoint, by what the guard found of it."""
-    guard = None if report.guard is None else context.catalogue.get(report.guard)
-    if guard is None or "files" not in report.scopes or "git" in report.scopes or report.planned.paths:
+    then = target.manifest.state.get(INDEX)
+    if then is None or report.guard is None or report.planned.paths:
         return False
-    now, then = guard.manifest.state.get(INDEX), target.manifest.state.get(INDEX)
-    return None not in {now, then} and now != then
+    if "files" not in report.scopes or "git" in report.scopes:
+        return False
+    guard = context.catalogue.get(report.guard)
+    now = None if guard is None else guard.manifest.state.get(INDEX)
+    return now is not None and now != then
 
 
 def not_held(context: Context, report: RestoreReport, target: Checkpoint) -> tuple[NotHeld, ...]:
@@ -564,7 +567,9 @@ def _carry_out(
     if not plan.empty:
         parts.refuse(context, plan.parts)
         before = f"restoring {restored_words(target, plan.paths)}"
-        changed = apply_plan(PlanExecution(restoring=restoring, plan=plan, snapshot=snapshot, before=before))
+        changed = apply_plan(
+            PlanExecution(restoring=restoring, plan=plan, snapshot=snapshot, before=before, target=target)
+        )
         assert changed.operation is not None
         report = report.replace(
             guard=changed.guard,

@@ -80,12 +80,36 @@ def entry_at(name: bytes, directory: int) -> Entry | None:
 def proof_at(name: bytes, directory: int) -> Proof:
     """Return what a name in a directory holds, as `entry_at` does, with the evidence for it."""
     before = _seen(name, directory)
-    # A write stamps the file first and copies then: of who writes already no time tells, but a lease.
-    steady = before is not None and (stat.S_ISLNK(before.st_mode) or _is_written_by_nobody(name, directory))
-    entry = entry_at(name, directory)
-    if entry is None or not entry.oid or before is None or not _is_still(before, name, directory):
-        return Proof(entry=entry)
+    if before is None:
+        return Proof(entry=entry_at(name, directory))
+    if stat.S_ISREG(before.st_mode):
+        # A write stamps the file first and copies then: of who writes already no time tells, but a lease.
+        oid, steady = _proven_file(name, directory)
+        entry = Entry(name=name, kind=FILE, mode=stat.S_IMODE(before.st_mode), oid=oid)
+    else:
+        found, steady = entry_at(name, directory), True
+        if found is None or not found.oid:
+            return Proof(entry=found)
+        entry = found
+    if not entry.oid or not _is_still(before, name, directory):
+        return Proof(entry=entry_at(name, directory))
     return Proof(entry=entry, stat=before, steady=steady)
+
+
+def _proven_file(name: bytes, directory: int) -> tuple[bytes, bool]:
+    """Return what `_file_id` does, and whether nobody was writing to the file before it was read."""
+    try:
+        descriptor = open_regular(name, directory)
+    except OSError:
+        return _file_id(name, directory), False
+    try:
+        steady = is_written_by_nobody(descriptor)
+        oid = _whole_id(descriptor)
+    except OSError:
+        return b"", False
+    finally:
+        os.close(descriptor)
+    return (oid, steady) if oid else (_file_id(name, directory), steady)
 
 
 def _is_still(before: os.stat_result, name: bytes, directory: int) -> bool:
@@ -101,17 +125,6 @@ def _seen(name: bytes, directory: int) -> os.stat_result | None:
 
 
 _version = attrgetter("st_mode", "st_size", "st_mtime_ns", "st_ctime_ns", "st_ino", "st_dev")
-
-
-def _is_written_by_nobody(name: bytes, directory: int) -> bool:
-    try:
-        descriptor = open_regular(name, directory)
-    except OSError:
-        return False
-    try:
-        return is_written_by_nobody(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _link_at(name: bytes, directory: int) -> Entry:
@@ -328,6 +341,7 @@ def _discard_file(
 
 # So few files are closed as quickly as a thread is started.
 _CLOSED_HERE = 2
+_NAMES = 512
 
 
 class Changed(OSError):
@@ -349,6 +363,8 @@ class Site:
         # The directories among them: their contents have yet to be deleted.
         self._emptied: dict[bytes, bytes] = {}
         self.token = token
+        # The temporary names of the paths that were asked for last: each is asked for several times.
+        self._names: dict[bytes, bytes] = {}
         self._stamp = stamp
         # Files that are gone, and open still.
         self._gone: list[int] = []
@@ -387,7 +403,12 @@ class Site:
 
     def temporary(self, path: bytes) -> bytes:
         """Return the name to write to beside a path: what bears it has never been anybody else's."""
-        return renames.temporary_name(self.token, path)
+        known = self._names.get(path)
+        if known is None:
+            if len(self._names) >= _NAMES:
+                self._names.clear()
+            known = self._names[path] = renames.temporary_name(self.token, path)
+        return known
 
     def old(self, path: bytes) -> bytes:
         """Return the name beside a path for what it is about to hold, or held before."""

@@ -170,6 +170,8 @@ class WorkspaceScan:
         self._known = known
         self.snapshot = snapshot
         self.worth_keeping: bool = worth_keeping
+        # What is known with what a restore has brought since; None where nothing was taken in.
+        self._brought: CachedTree | None = None
         # Who hears of changes, and is told what was kept.
         self.watch: DirectoryWatch | None = None
         self.exact_on: Callable[[int], int | None] = multigrain_device
@@ -317,6 +319,10 @@ class WorkspaceScan:
 
         Where a process watches that is put off, as long as it is little.
         """
+        if self._brought is not None:
+            cache.keep(self._folder, self._brought)
+            self._brought = None
+            return
         if not self.worth_keeping:
             return
         self.worth_keeping = False
@@ -327,18 +333,13 @@ class WorkspaceScan:
         if kept is not None and watch is not None:
             watch.remember(self.result, kept, scanned=snapshot.records)
 
-    def keep_restored(self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int) -> None:
-        """Do so with what a restore has brought since, as far as that can be taken in.
+    def take_in(self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int) -> None:
+        """Take what a restore has brought since into what is going to be kept, as far as that can be.
 
         Where a process watches nothing is: it has heard of all that the restore did, and looks at that.
         """
-        found = None
         if brought and self.watch is None:
-            found = self._restored(brought, writer=writer, cap=cap)
-        if found is None:
-            self.keep()
-        else:
-            cache.keep(self._folder, found)
+            self._brought = self._restored(brought, writer=writer, cap=cap)
 
     def _restored(
         self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int

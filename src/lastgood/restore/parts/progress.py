@@ -39,6 +39,8 @@ def plan(context: Context, target: Checkpoint) -> tuple[Part, ...]:
 
 def unreadable(context: Context, target: Checkpoint) -> PartOutcome | None:
     """Return that progress stays because that of a checkpoint cannot be read; None where it can."""
+    if not lists_in_parts(target.manifest.progress) and not _waiting(context):
+        return None  # nothing of it is anywhere but in the catalogue
     found = _decide(context, target)
     return found if isinstance(found, PartOutcome) else None
 
@@ -54,12 +56,13 @@ def _decide(context: Context, target: Checkpoint) -> tuple[Part, ...] | PartOutc
 def _change(context: Context, target: Checkpoint) -> tuple[Part, ...]:
     present, made_by = current_work(context), target.manifest.session
     if present.session is not None:
-        found = [change_to(context, present.key, _reported(context, target, key=present.key))]
+        wanted = _reported(context, target, key=present.key)
+        found = [_change_from(present.progress, present.key, wanted)]
     elif made_by is not None and _waits(context, made_by):
         found = [change_to(context, made_by, target.manifest.progress), *_from_before(context, target)]
     else:
         wanted = _reported(context, target, key=present.key)
-        found = [change_to(context, present.key, wanted), *_from_before(context, target)]
+        found = [_change_from(present.progress, present.key, wanted), *_from_before(context, target)]
     return tuple(part for part in found if part is not None)
 
 
@@ -68,7 +71,10 @@ def change_to(context: Context, key: str, wanted: Progress) -> Part | None:
 
     Raises `Damaged` if a list that has to be put back cannot be read.
     """
-    present = context.work.progress(key)
+    return _change_from(context.work.progress(key), key, wanted)
+
+
+def _change_from(present: Progress, key: str, wanted: Progress) -> Part | None:
     if _same(present, wanted):
         return None
     _read(wanted, beside=present)
@@ -98,11 +104,16 @@ def _from_before(context: Context, target: Checkpoint) -> Iterator[Part | None]:
     """Yield the change of each session that waits to go on, to its start, if that came after a checkpoint."""
     from lastgood.catalogue import Query
 
-    for waiting in (one.id for one in unfinished(context) if one.session.exclusive):
+    for waiting in _waiting(context):
         query = Query(workspace_key=context.key, session=waiting, kind="session-start", oldest=True, limit=1)
         started = next(iter(context.catalogue.find(query)), None)
         if started is not None and started.sequence >= target.sequence and waiting != target.session:
             yield change_to(context, waiting, started.manifest.progress)
+
+
+def _waiting(context: Context) -> list[str]:
+    """Return the sessions that wait to go on, each alone in the workspace."""
+    return [one.id for one in unfinished(context) if one.session.exclusive]
 
 
 def refuse(context: Context, part: Part) -> None:
