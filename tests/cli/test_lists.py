@@ -267,3 +267,26 @@ def test_of_what_a_checkpoint_is_called_enough_is_to_be_read_at_80_columns(
     (line,) = [line for line in shown if "after: " in line]
     assert "after: sh -c echo 1 > a.txt; : " in line
     assert max(map(len, shown)) <= 80
+
+
+def test_a_state_before_a_prompt_has_no_row_of_its_own(kept: Command) -> None:
+    """S21: its last words are those of the turn before; JSON and --all leave out nothing."""
+    transcript = kept.project.parent / "transcript.jsonl"
+    for number in range(3):
+        (kept.project / "a.txt").write_text(f"{number}\n", encoding="utf-8")
+        for kind, said in (("turn", f"turn {number}"), ("auto", f"before: turn {number + 1}")):
+            with transcript.open("a", encoding="utf-8") as file:
+                file.write(f'{{"role": "user", "content": "{said}"}}\n')
+            kept("save", said, "--kind", kind, "--transcript", str(transcript), "--allow-empty")
+    shown = seen(kept, "list")
+    assert not any("before: " in line for line in shown)
+    assert any(line.startswith("3 more with the same files as another row") for line in shown)
+    assert sum("before: " in line for line in seen(kept, "list", "--all")) == 3
+    assert len(kept("list", "--json").json["checkpoints"]) == 8
+
+
+def test_a_list_on_a_terminal_says_what_changed_at_what_nobody_named(kept: Command) -> None:
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    kept("save")
+    assert "(auto) a.txt" in seen(kept, "list")[1]
+    assert "(auto)  " in kept("list").out

@@ -55,11 +55,26 @@ def test_lastgood_alone_says_where_one_stands_and_what_to_type_next(kept: Comman
         "lastgood restore PATH",
         "lastgood restore PATH 1h",
         "lastgood list",
-        "lastgood log PATH",
-        "lastgood undo",
         "lastgood help",
     ]
     assert not any(line.startswith("   ") for line in lines[-len(typed) :])  # none of them is wrapped
+
+
+def test_lastgood_alone_proposes_only_what_can_be_done(kept: Command) -> None:
+    lines = seen(kept)
+    assert not any(" diff " in line or " save " in line or " undo " in line for line in lines)
+    kept("restore", "one", "--yes")
+    assert any(line.startswith("  lastgood undo ") for line in seen(kept))
+
+
+def test_a_status_fits_into_the_window(kept: Command) -> None:
+    for number in range(12):
+        (kept.project / f"added{number:02}").touch()
+    for words in ((), ("status",)):
+        lines = seen(kept, *words)
+        assert len(lines) <= 23
+        assert any("more: lastgood diff --stat" in line for line in lines)
+    assert "added09" in kept("status").out
 
 
 @pytest.mark.damages
@@ -94,7 +109,7 @@ def test_lastgood_alone_after_a_death_proposes_to_recover_first(kept: Command) -
 
 
 def test_lastgood_alone_keeps_the_folder_that_was_given(kept: Command) -> None:
-    assert any(line.startswith("  lastgood -C . undo ") for line in seen(kept, "-C", "."))
+    assert any(line.startswith("  lastgood -C . list ") for line in seen(kept, "-C", "."))
 
 
 def test_a_list_with_positions_fits_into_80_columns(kept: Command) -> None:
@@ -348,7 +363,7 @@ def test_a_part_of_one_message_is_taken_also_after_a_path_and_as_a_table_cuts_it
         file.write_text(text, encoding="utf-8")
         lastgood("save", "before the agent" if text == "wanted\n" else "later")
     lines = asked(lastgood, "restore", *said)
-    assert any("is taken as ckpt_" in line for line in lines)
+    assert any("taken as ckpt_" in line or "taken as: lastgood restore " in line for line in lines)
     assert file.read_text(encoding="utf-8") == "wanted\n"
 
 

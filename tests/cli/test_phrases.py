@@ -265,3 +265,40 @@ def test_a_path_as_the_message_of_a_save_is_told(kept: Command) -> None:
     wreck(kept)
     assert "'a.txt' is the message; everything was saved, as ever\n" in kept("save", "a.txt").err
     assert "as ever" not in kept("save", "new words", "--allow-empty").err
+
+
+def test_a_restore_by_a_time_says_what_is_next_to_it(kept: Command) -> None:
+    wreck(kept)
+    shown = kept.terminal("restore", "a.txt", "0s", answers="n\n", expect=130).out
+    assert "It is the newest that there is." in shown
+
+
+def test_a_restore_to_a_turn_says_how_its_work_goes_too(turns: Command) -> None:
+    """T15: it is called as its prompt, and holds what came of it."""
+    before = turns("show", "turn 1", "--json").json["checkpoint"]["short_id"]
+    shown = turns.terminal("restore", "turn 2", answers="n\n", expect=130).out
+    assert f"It is as that turn left it; as it was before: lastgood restore {before}\n" in shown
+
+
+def test_a_restore_of_a_path_says_where_one_stands_still(kept: Command) -> None:
+    """T15."""
+    assert "you are still at ckpt_" in kept("restore", "one", "a.txt", "--yes").err
+    assert "you are still" not in kept("restore", "one", "--yes").err
+
+
+def test_what_the_last_restore_took_is_told_where_its_path_is_asked_for(kept: Command) -> None:
+    (kept.project / "a.txt").write_text("mine\n", encoding="utf-8")
+    kept("restore", "@", "--yes")
+    assert "to take that back: lastgood undo\n" in kept("restore", "@", "a.txt", "--dry-run").err
+    assert "undo" not in kept("restore", "@", "src", "--dry-run").err
+
+
+def test_what_cannot_be_restored_beside_a_path_is_told_with_the_command_for_the_rest(kept: Command) -> None:
+    wreck(kept)
+    for typed, ours in (
+        ("@ a.txt now", "without it: lastgood restore @ -- a.txt"),
+        ("@ a.txt 2", "lastgood restore @~2 -- a.txt"),
+        ("2 a.txt", "lastgood rewind 2 -- a.txt"),
+        ("@ a.txt monday", "a time is said as 1h"),
+    ):
+        assert ours in kept("restore", *typed.split(), "--yes", expect=10).err

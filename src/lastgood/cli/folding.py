@@ -9,15 +9,17 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
 
 _BORDERS = frozenset({"session-start", "session-end"})
+# What is said of a prompt, before its turn.
+_PROMPTED = "before: "
 _LOOKED_AT = 50
 
 
 def folded(found: Sequence[Checkpoint]) -> Mapping[str, str]:
     """Return the ids that a list leaves out of what it found, each with the id of the row that stands for it.
 
-    These are what runs and sessions save where they begin and end, as far as the files are those of the
-    checkpoint before, which was found too (rule S21). Of each session at least one stays, and so does what
-    somebody named, pinned or checked. They are given newest first.
+    These are what runs, sessions and turns save where they begin and end, as far as the files are those of
+    the checkpoint before, which was found too (rule S21). Of each session at least one stays, and so does
+    what somebody named, pinned or checked. They are given newest first.
     """
     by_id = {one.id: one for one in found}
     told = {one.session for one in found if not _repeats(one, by_id)}
@@ -47,7 +49,12 @@ def row_of(one: Checkpoint, newest: Callable[[int], Sequence[Checkpoint]]) -> Ch
 
 
 def _is_border(one: Checkpoint) -> bool:
-    return one.kind in _BORDERS or one.moment == "before"
+    return one.kind in _BORDERS or one.moment == "before" or _begins_turn(one)
+
+
+def _begins_turn(one: Checkpoint) -> bool:
+    """Tell whether a checkpoint was made because a prompt came: what is new in it are last words at most."""
+    return one.kind == "auto" and one.message.startswith(_PROMPTED)
 
 
 def _repeats(one: Checkpoint, by_id: Mapping[str, Checkpoint]) -> bool:
@@ -55,7 +62,6 @@ def _repeats(one: Checkpoint, by_id: Mapping[str, Checkpoint]) -> bool:
     before = by_id.get(one.manifest.previous or "")
     if before is None or not _is_border(one) or one.name or one.pinned or one.good is not None:
         return False
-    has_more = (
-        one.damaged or one.partial or one.manifest.conversation not in {None, before.manifest.conversation}
-    )
+    says_more = one.manifest.conversation not in {None, before.manifest.conversation}
+    has_more = one.damaged or one.partial or (says_more and not _begins_turn(one))
     return not has_more and one.manifest.root == before.manifest.root

@@ -41,7 +41,7 @@ _BEFORE = frozenset(
     }
 )
 # Beside a path or a checkpoint that is named these say nothing more.
-_SILENT = _BEFORE | {"all", "everything"}
+SILENT = _BEFORE | {"all", "everything"}
 # What may follow a word such as `last`, and says no more than that.
 _AFTER = frozenset({"checkpoint", "one", "save", "snapshot", "state", "version"})
 # What is said of the oldest checkpoint, for which there is no REF.
@@ -133,7 +133,7 @@ def _runs(words: tuple[str, ...], *, least: int) -> Iterator[tuple[str, tuple[st
 
 def _paths_beside(words: Sequence[str], call: Call, workspace: Restores) -> tuple[str, ...] | None:
     """Return words that are paths, without those that say nothing beside them; None if one is neither."""
-    others = tuple(one for one in words if one.lower() not in _SILENT or is_path(one, call, workspace))
+    others = tuple(one for one in words if one.lower() not in SILENT or is_path(one, call, workspace))
     return others if all(is_path(one, call, workspace) for one in others) else None
 
 

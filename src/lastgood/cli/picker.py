@@ -45,7 +45,8 @@ _ALL = 10**9
 _ESCAPE_WAIT = 0.05
 # How often is looked whether the window has another size, in seconds.
 _SIZE_WAIT = 0.2
-_MADE, _CHANGES, _NARROW = 12, 16, 60
+_MADE, _NARROW = 12, 60
+_CHANGED = " changed"
 # So many paths are named of a row, if not more than so many changed there.
 _NAMED, _MANY = 20, 1000
 # The longest that fits is shown; Tab changes what typing filters by.
@@ -318,20 +319,24 @@ class Picking:
         if those:
             return ("" if self._holds(checkpoint.id, those[0]) else "deleted: ") + few_paths(those)
         changes = checkpoint.manifest.changes
-        return count(changes.added + changes.modified + changes.deleted, "file") + " changed"
+        return count(changes.added + changes.modified + changes.deleted, "file") + _CHANGED
 
 
 def _row(checkpoint: Checkpoint, now: int, width: int, *, label: str, beside: str) -> str:
-    """Return when a checkpoint was made, what it is called, and what is said of its files."""
+    """Return when a checkpoint was made, what it is called, and what is said of its files.
+
+    A long name takes what room the rest leaves, and first that of its last word.
+    """
     made = padded(brief_moment(checkpoint.manifest.created_at, now=now), _MADE)
     if width < _NARROW:
         return f"{made} {label}"
-    most = (width - _MADE - len(checkpoint.short_id) - 6) // 2
-    beside = shortened(beside, most)
-    beside = " " * max(0, _CHANGES - columns_of(beside)) + beside
-    room = width - _MADE - columns_of(beside) - len(checkpoint.short_id) - 6
-    label = padded(shortened(label, room), room)
-    return f"{made}  {label}  {beside}  {checkpoint.short_id}"
+    room = width - _MADE - len(checkpoint.short_id) - 4
+    beside = shortened(beside, (room - 2) // 2)
+    if columns_of(label) + 2 + columns_of(beside) > room:
+        beside = beside.removesuffix(_CHANGED)
+    label = shortened(label, room - 2 - columns_of(beside))
+    blank = " " * (room - columns_of(label) - columns_of(beside))
+    return f"{made}  {label}{blank}{beside}  {checkpoint.short_id}"
 
 
 class Screen:

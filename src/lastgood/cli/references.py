@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lastgood.workspace.opened import OpenWorkspace
 
 _SHOWN_OTHERS = 5
+# A number of so many digits is more likely to count something than to begin an id.
+_FEW_DIGITS = 2
 # So many of the last versions of a path are tried for one that can be read.
 _LOOKED_AT = 16
 # So wide is a terminal that does not say.
@@ -418,6 +420,8 @@ def _refuse_unheld(
     none_meant = is_one or ref.startswith("@") or "meant" in error.details
     near = "" if none_meant else same_name(ref, call, workspace)
     error.hint = near + error.hint
+    if call.verb.name == "restore" and ref.isascii() and ref.isdigit() and len(ref) <= _FEW_DIGITS:
+        error.hint = so_many_back(ref, call.paths or (), call) + error.hint
     is_word = not set(ref) & set(" \t\n")
     if is_word and not (none_meant or near or error.details):
         error.message += ", and none holds such a path"
@@ -430,6 +434,17 @@ def _refuse_unheld(
             else f"{near}all that the last one holds: {call.command('show @ --files')}"
             f"\nthe checkpoints: {call.command('list')}",
         ) from error
+
+
+def so_many_back(number: str, paths: Sequence[str], call: Call) -> str:
+    """Return lines with what a number alone may mean: so many checkpoints back, or turns."""
+    words = f" -- {' '.join(map(quoted, paths))}" if paths else ""
+    plural = "s" * (number != "1")
+    checkpoints, turns = f"checkpoint{plural} before where you are", f"turn{plural} or run{plural}"
+    return (
+        f"{number} {checkpoints}: {call.command(f'restore @~{number}{words}')}\n"
+        f"to before the last {number} {turns}: {call.command(f'rewind {number}{words}')}\n"
+    )
 
 
 def _instead(ref: str, call: Call, error: LastgoodError) -> str:

@@ -24,12 +24,12 @@ from lastgood.cli.plans import (
     step_line,
     unwritten_lines,
 )
-from lastgood.cli.references import holder_of
+from lastgood.cli.references import holder_of, is_ignored, is_path, so_many_back, why_ignored
 from lastgood.cli.typed_paths import current, path_of, paths_of, same_name
 from lastgood.cli.wording import ago, called, count
 from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Unsafe, Usage
 from lastgood.ids import short
-from lastgood.paths import printable
+from lastgood.paths import lies_in, printable, to_text
 from lastgood.restore.plan import NOT_TAKEN, SPARED, takes_many_away
 from lastgood.value import Value, cast
 
@@ -63,6 +63,11 @@ if TYPE_CHECKING:
 # --- Whether to go on: a person's yes, ``--yes``, or the id of the plan that was looked at (T1, T16) ---
 
 _SHOWN_LOGS = 3
+# What is said of times, for which there is no REF.
+_DAYS = frozenset(
+    {"evening", "midnight", "morning", "night", "noon", "today", "tonight", "week"}
+    | {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
+)
 _KEPT = "What is there now is saved first: `lastgood undo` brings it back."
 # Of a plan at least so many paths are shown, and room is left for what is asked.
 _SHOWN_LEAST = 5
@@ -216,6 +221,7 @@ def _show(
         f"{'Taking back' if call.has('only-agent') else 'Restoring'} {_called(target, call)}, made {age}:"
         f" {plan_counts(plan)}."
     )
+    lines += _which_lines(target, call, workspace)
     spared = spared_lines(plan, target, call, workspace=workspace)
     room = console.rows() - console.height((*above, *lines, *_agent_lines(call), *spared)) - _ASKING
     for line in (*lines, *_agent_lines(call)):
@@ -224,6 +230,32 @@ def _show(
         console.warn(line, style="yellow")
     most, since = max(_SHOWN_LEAST, room), _since(drift, plan)
     tell_steps(shortened_plan(plan, most=most, since=since, room=console.columns(2)), console)
+
+
+def _which_lines(target: Checkpoint, call: Call, workspace: Restores) -> list[str]:
+    """Return why it is that checkpoint where a time, or a turn, was asked for: what is next to it."""
+    ref, now = call.argument(0) or "", time.time_ns()
+    if call.verb.name != "restore" or call.has("only-agent"):
+        return []
+    if ref.startswith("@{"):
+        later = [
+            one
+            for one in workspace.list(since=target.manifest.created_at, guards=False, brief=True)
+            if one.whole
+        ]
+        after = [one for one in later if one.sequence > target.sequence]
+        if not after:
+            return ["It is the newest that there is."]
+        made = ago(after[-1].manifest.created_at, now=now)
+        return [f"It is the newest of then or before; the next one, {called(after[-1])}, was made {made}."]
+    if target.kind == "turn" and (call.guessed or not ref.startswith(("ckpt_", "@"))):
+        before = workspace.previous(target.id)
+        if before is not None:
+            words = " ".join(
+                ("restore", before.short_id, *(("--", *map(quoted, call.paths)) if call.paths else ()))
+            )
+            return [f"It is as that turn left it; as it was before: {call.command(words)}"]
+    return []
 
 
 def _agent_lines(call: Call) -> tuple[str, ...]:
@@ -403,12 +435,29 @@ def plan_of(
         for typed in () if near else call.paths or ():
             if path_of(typed, call, workspace) == error.details["path"]:
                 held = "@" if target is None else target.short_id
+                if is_ignored(typed, call, workspace):
+                    error.message += why_ignored(call)
                 error.hint = (
                     f"{_elsewhere_held(typed, call, workspace)}"
                     f"{same_name(typed, call, workspace, ref=call.argument(0))}"
+                    f"{_without(typed, held, call, workspace)}"
                     f"all that it holds: {call.command(f'show {held} --files')}"
                 )
         raise
+
+
+def _without(typed: str, held: str, call: Call, workspace: Restores) -> str:
+    """Return a line with the command that does the rest; of a number or a time how it is said."""
+    paths = [one for one in call.paths or () if one != typed and is_path(one, call, workspace)]
+    if not paths:
+        return ""
+    if typed.isdigit():
+        return so_many_back(typed, paths, call)
+    ref = held if call.guessed else call.argument(0) or held
+    words = " ".join(map(quoted, paths))
+    rest = f"without it: {call.command(f'restore {quoted(ref)} -- {words}')}\n"
+    is_time = typed[:1].isdigit() or typed.lower() in _DAYS
+    return f"a time is said as 1h, 2d, 14:20 or 'Nov 21 09:38'\n{rest}" if is_time else rest
 
 
 def _elsewhere_held(typed: str, call: Call, workspace: Restores) -> str:
@@ -512,12 +561,25 @@ def _elsewhere(plan: RestorePlan, target: Checkpoint, call: Call, workspace: Res
     """Return lines on where else to look: what is there may be what was saved after the damage."""
     if plan.scopes != ("files",) or not call.paths:
         return [f"other checkpoints: {call.command('list')}"]
+    undo = _undo_line(call, workspace)
     logs = [f"earlier versions: {call.command(f'log {quoted(one)}')}" for one in call.paths[:_SHOWN_LOGS]]
     before = _version_before(call.paths[0], target, call, workspace) if len(call.paths) == 1 else None
     if before is None:
-        return logs
+        return [*undo, *logs]
     way = call.command(f"restore {before.short_id} {quoted(call.paths[0])}")
-    return [f"the version before it, of {called(before)}:\n  {way}", *logs]
+    return [f"the version before it, of {called(before)}:\n  {way}", *undo, *logs]
+
+
+def _undo_line(call: Call, workspace: Restores) -> list[str]:
+    """Return a line where it was the last restore that changed one of the paths: what they were, it has."""
+    last = next(iter(workspace.operations(can="undo")), None)
+    if last is None or last.type != "restore":
+        return []
+    touched = [to_text(one.path) for one in last.steps if one.action in {"write", "delete"}]
+    wanted = [path_of(one, call, workspace) for one in call.paths or ()]
+    if not any(lies_in(path, one) for path in touched for one in wanted):
+        return []
+    return [f"the last restore changed it; to take that back: {call.command('undo')}"]
 
 
 def _version_before(typed: str, target: Checkpoint, call: Call, workspace: Restores) -> Checkpoint | None:
@@ -582,6 +644,9 @@ def _tell(
     for line in spared_lines(report.planned, target, call, workspace=workspace):
         console.warn(line, style="yellow")
     _tell_lost(console)
+    at = workspace.stands_at() if call.paths else None
+    if at not in {None, target.id}:
+        console.note(f"you are still at {called(workspace.get(at or '@'))}: only what was asked for came")
     if report.operation is not None:
         console.line(f"take it back with: {call.command('undo')}")
 

@@ -10,7 +10,7 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import open_group
 from lastgood.cli.searching import SEARCHED, few_paths, searched
-from lastgood.cli.wording import count, place_cell, table, title
+from lastgood.cli.wording import UNTITLED, count, place_cell, table, title
 from lastgood.errors import NotFound
 from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable, to_bytes, within
@@ -38,6 +38,8 @@ _EXPENDABLE = (5, _KIND, 6, _PLACE)
 NAME_ROOM = 32
 # Who asks for one of these is shown all that fits.
 _WHOLE = ("all", "kind", "session", "name")
+# Of so many that nobody named is told what changed at them, where that is not very much.
+_LABELLED, _MANY = 50, 1000
 # So many checkpoints may make a row.
 _FOLDED = 4
 _GOOD = {True: "yes", False: "no", None: "-"}
@@ -57,10 +59,11 @@ def list_verb(call: Call, console: Console) -> int:
             console.document(list_document(_found(call, workspace, limit=limit)[0], at=at))
             return 0
         checkpoints, standing, paths = _rows(call, workspace, limit=limit)
+        labels = _labels(checkpoints, workspace) if console.out_is_terminal else {}
         nothing = "" if checkpoints else _nothing(call, workspace)
     if checkpoints:
         at = standing.get(at or "", at)
-        console.page(lines(checkpoints, console, at=at, everywhere=everywhere, paths=paths))
+        console.page(lines(checkpoints, console, at=at, everywhere=everywhere, paths=paths, labels=labels))
         _tell_damage(checkpoints, console, call)
         _tell_folded(len(standing), console, call)
         if console.out_is_terminal and not everywhere:
@@ -115,6 +118,19 @@ def _rows(
     return shown[:limit], {id: by for id, by in standing.items() if places[id] < last}, paths
 
 
+def _labels(checkpoints: Sequence[Checkpoint], workspace: OpenWorkspace) -> dict[str, str]:
+    """Return what is said of the first of those that nobody named: which files changed at them."""
+    unnamed = [one for one in checkpoints if title(one) == UNTITLED and one.previous is not None][:_LABELLED]
+    few = [one for one in unnamed if _changed(one) <= _MANY]
+    changed = workspace.changed_paths(few)
+    return {one.id: f"{UNTITLED} {few_paths(changed.get(one.id, ()))}".rstrip() for one in few}
+
+
+def _changed(checkpoint: Checkpoint) -> int:
+    changes = checkpoint.manifest.changes
+    return changes.added + changes.modified + changes.deleted
+
+
 def lines(
     checkpoints: Sequence[Checkpoint],
     console: Console,
@@ -123,15 +139,17 @@ def lines(
     everywhere: bool = False,
     indent: int = 0,
     paths: Paths | None = None,
+    labels: Mapping[str, str] = {},
 ) -> list[str]:
     """Return checkpoints as a table with its header, to be indented by some columns.
 
-    The one ``at`` which the workspace stands is marked. ``paths`` are those by which one was found.
+    The one ``at`` which the workspace stands is marked. ``paths`` are those by which one was found,
+    ``labels`` what is said of one that nobody named.
     """
     room = console.columns()
     rows: list[tuple[str, ...]] = [(*_HEADER, "Workspace") if everywhere else _HEADER]
     for one in checkpoints:
-        row = _row(one, console, at=at, paths=(paths or {}).get(one.id, ()))
+        row = _row(one, console, at=at, paths=(paths or {}).get(one.id, ()), label=labels.get(one.id))
         rows.append((*row, printable(one.manifest.workspace)) if everywhere else row)
 
     def paint(row: int, column: int, cell: str) -> str:
@@ -154,12 +172,12 @@ def lines(
 
 
 def _row(
-    checkpoint: Checkpoint, console: Console, *, at: str | None, paths: Sequence[bytes]
+    checkpoint: Checkpoint, console: Console, *, at: str | None, paths: Sequence[bytes], label: str | None
 ) -> tuple[str, ...]:
     gaps = str(len(checkpoint.gaps))
     return (
         f"{checkpoint.short_id} @" if checkpoint.id == at else checkpoint.short_id,
-        title(checkpoint),
+        label or title(checkpoint),
         console.moment(checkpoint.manifest.created_at),
         checkpoint.kind,
         place_cell(checkpoint.position),

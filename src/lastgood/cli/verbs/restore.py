@@ -8,7 +8,7 @@ import time
 from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
-from lastgood.cli.phrases import counted, in_our_words, refuse_counted, refuse_said
+from lastgood.cli.phrases import SILENT, counted, in_our_words, refuse_counted, refuse_said
 from lastgood.cli.plans import part_lines, plan_counts, plan_lines, remarks, report_counts, told_parts
 from lastgood.cli.references import are_alike, as_meant, holds, looked_up, refuse_paths_alone
 from lastgood.cli.restoring import again, agreed, check_options, plan_of, restore, telling_what_is_left
@@ -68,14 +68,23 @@ def restore_verb(call: Call, console: Console) -> int:
 
 
 def _gone_project(call: Call, console: Console, error: LastgoodError) -> Call | None:
-    """Return a call for the workspace below here that a refused word names, None if there is none."""
-    word, above = call.argument(0), current()
-    if word is None or not above or not console.can_ask or call.has("yes") or call.has("directory"):
+    """Return a call for the workspace below here that a refused word names, None if there is none.
+
+    What was said beside it is of that workspace; nothing more means where it stood.
+    """
+    above = current()
+    if not above or not console.can_ask or call.has("yes") or call.has("directory"):
         return None
-    place = os.path.normpath(os.path.join(above, word))
-    if f"-C {quoted(place)} restore @" not in error.hint:
-        return None
-    return call.replace(arguments=("@", *call.arguments[1:]), options={**call.options, "directory": (place,)})
+    given = (*call.arguments, *(call.paths or ()))
+    for at, word in enumerate(given):
+        place = os.path.normpath(os.path.join(above, word))
+        if f"-C {quoted(place)} restore @" in error.hint:
+            rest = tuple(one for one in (*given[:at], *given[at + 1 :]) if one.lower() not in SILENT) or (
+                "@",
+            )
+            options = {**call.options, "directory": (place,)}
+            return call.replace(arguments=rest[:1], paths=rest[1:] or None, options=options, literal=0)
+    return None
 
 
 def _restore(call: Call, console: Console) -> int:
@@ -93,24 +102,46 @@ def _restore(call: Call, console: Console) -> int:
     with open_group(call, Restores, purpose="find") as workspace:
         console.left = "nothing was changed"
         shown, said = _is_shown(call, console), in_our_words(call, workspace)
+        if shown and said is not call:
+            _tell_taken(said, console)
         if shown and said.verb is not call.verb:
             return _rewind(said, console, workspace=workspace)
         if shown:
-            meant = as_meant(said, console, workspace=workspace)
+            meant = _guessed(said, console, workspace=workspace)
             if meant is None:
                 return restore(None, call, console, workspace=workspace)
-            guessed = (meant.arguments, meant.paths) != (said.arguments, said.paths)
-            call, ref = meant.replace(guessed=meant.guessed or guessed), meant.argument(0)
-        elif ref is None and call.paths:
-            refuse_paths_alone(call, workspace)
-        elif said is not call:
-            refuse_said(said, workspace)
+            call, ref = meant, meant.argument(0)
+        else:
+            _refuse_words(call, said, workspace)
         if ref is None:  # who picks is shown what would happen, whatever was said before
             options = {name: given for name, given in call.options.items() if name != "yes"}
             call = call.replace(options=options)
         if ref is not None and not (shown and console.can_draw and are_alike(ref, workspace)):
             return restore(looked_up(ref, call, workspace), call, console, workspace=workspace)
         return _restore_picked(call, console, workspace=workspace, typed=ref)
+
+
+def _guessed(said: Call, console: Console, *, workspace: Restores) -> Call | None:
+    """Return what a person means, and whether that was guessed; None if they were asked, and left."""
+    meant = as_meant(said, console, workspace=workspace)
+    if meant is None or (meant.arguments, meant.paths) == (said.arguments, said.paths):
+        return meant
+    return meant.replace(guessed=True)
+
+
+def _refuse_words(call: Call, said: Call, workspace: Restores) -> None:
+    """Refuse words, and paths alone, where nobody is shown what they are taken for."""
+    if not call.arguments and call.paths:
+        refuse_paths_alone(call, workspace)
+    elif said is not call:
+        refuse_said(said, workspace)
+
+
+def _tell_taken(said: Call, console: Console) -> None:
+    """Say which command words are taken for: next time it can be typed."""
+    paths, end = said.paths or (), len(said.paths or ()) - said.literal
+    words = (*said.arguments, *paths[:end], *(("--", *paths[end:]) if said.literal else ()))
+    console.note(f"taken as: {said.command(' '.join((said.verb.name, *map(quoted, words))))}")
 
 
 def _is_shown(call: Call, console: Console) -> bool:
@@ -227,6 +258,8 @@ def rewind_verb(call: Call, console: Console) -> int:
         said = counted(call, workspace)
         if said is not call and not _is_shown(call, console):
             refuse_counted(said)
+        if said is not call:
+            _tell_taken(said, console)
         if said.verb is call.verb:
             return _rewind(said, console, workspace=workspace)
     return restore_verb(said, console)

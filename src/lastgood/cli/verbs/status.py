@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from lastgood.model.report import ChangedPath, StatusReport
 
 _GAPS_SHOWN = 5
+# Of what changed so much is shown however small the window is; a shell's prompt needs a line.
+_LEAST_CHANGED, _PROMPT = 3, 1
 # What a line of status has before the path of a change.
 _BEFORE_PATH = 25
 _LEFT = {
@@ -54,7 +56,7 @@ def status_verb(call: Call, console: Console) -> int:
         report = workspace.status()
         rows = {} if console.json else _rows(report, workspace)
     if not console.answer("status", report):
-        console.lines(console.facts(_facts(report, call, console, rows=rows)))
+        console.lines(_fitting(report, call, console, rows=rows))
     return 0
 
 
@@ -64,12 +66,28 @@ def status_without_a_verb(call: Call, console: Console) -> int:
         report = workspace.status()
         rows = _rows(report, workspace)
         latest = workspace.list(limit=_LOOKED_AT, guards=False, brief=True)
-    console.lines(console.facts(_facts(report, call, console, rows=rows)))
+        can_undo = bool(workspace.operations(can="undo"))
+    after: list[str] = []
     if not call.has("quiet"):
         worked = "turn" if any(one.kind == "turn" for one in latest) else "run"
         back = worked == "turn" or any(title(one).startswith("before: ") for one in latest)
-        _tell_next(report, call, console, worked=worked if back else None)
+        after = _next(report, call, console, worked=worked if back else None, can_undo=can_undo)
+    console.lines((*_fitting(report, call, console, rows=rows, after=len(after)), *after))
     return 0
+
+
+def _fitting(
+    report: StatusReport, call: Call, console: Console, *, rows: Mapping[str, Checkpoint], after: int = 0
+) -> list[str]:
+    """Return the status as lines; of what changed what a window has room for, with what comes after."""
+    lines = console.facts(_facts(report, call, console, rows=rows))
+    over = len(lines) + after + _PROMPT - console.rows()
+    if over <= 0 or not console.out_is_terminal or len(report.changed) <= _LEAST_CHANGED:
+        return lines
+    # One more goes for the line that counts the rest.
+    most = max(_LEAST_CHANGED, len(report.changed) - over - 1)
+    shortened = report.replace(changed=report.changed[:most])
+    return console.facts(_facts(shortened, call, console, rows=rows))
 
 
 def _rows(report: StatusReport, workspace: OpenWorkspace) -> dict[str, Checkpoint]:
@@ -82,8 +100,10 @@ def _rows(report: StatusReport, workspace: OpenWorkspace) -> dict[str, Checkpoin
     return {id: row_of(one, newest) for id, one in told.items()}
 
 
-def _tell_next(report: StatusReport, call: Call, console: Console, *, worked: str | None) -> None:
-    """Say what to type next, to a person who typed no verb; what an agent ``worked`` by, turns or runs."""
+def _next(
+    report: StatusReport, call: Call, console: Console, *, worked: str | None, can_undo: bool
+) -> list[str]:
+    """Return what to type next, for who typed no verb; what an agent ``worked`` by, turns or runs."""
     rows = []
     if report.state == "incomplete":
         rows.append(("recover", "go on with what was interrupted, or take it back"))
@@ -107,20 +127,17 @@ def _tell_next(report: StatusReport, call: Call, console: Console, *, worked: st
         ]
     else:
         if report.drift is None or any((report.drift.added, report.drift.modified, report.drift.deleted)):
-            rows.append(("diff", "see what changed since"))
+            rows += [("diff", "see what changed since"), ("save MESSAGE", "keep everything as it is now")]
         rows += [
-            ("save MESSAGE", "keep everything as it is now"),
             ("restore", "go back: pick a checkpoint from a list"),
             ("restore PATH", "bring one file or folder back"),
             ("restore PATH 1h", "the same, as it was an hour ago"),
             *([("rewind", f"go back to before an agent's last {worked}s")] if worked else ()),
-            ("list", "see all checkpoints"),
-            ("log PATH", "see at which checkpoints a file changed"),
-            ("undo", "take the last restore back"),
+            *([("undo", "take the last restore back")] if can_undo else ()),
+            ("list", "see all checkpoints; of one file: log PATH"),
         ]
     typed = [(f"  {call.command(words)}", says) for words, says in (*rows, ("help", "all else"))]
-    console.line()
-    console.lines(pairs(typed, limit=console.columns()))
+    return ["", *pairs(typed, limit=console.columns())]
 
 
 def _is_gone(report: StatusReport) -> bool:
