@@ -223,21 +223,19 @@ def test_a_hook_without_a_process_that_watches_finds_what_is_installed() -> None
     subprocess.run(words, env={}, check=True)
 
 
-def test_a_path_that_is_written_in_more_than_one_way_is_left_to_the_program(
-    lastgood: Command, settings: Path, tmp_path: Path
+@pytest.mark.parametrize("folder", ['a "quoted" folder', "Cellar"])
+def test_the_program_is_entered_where_its_interpreter_may_go_or_cannot_be_quoted(
+    folder: str, lastgood: Command, settings: Path, tmp_path: Path
 ) -> None:
-    """A quote in it would end what Python is told."""
-    strange = tmp_path / 'a "quoted" folder'
-    strange.mkdir()
-    (strange / "lastgood").symlink_to(COMMAND)
-    subprocess.run(
-        [sys.executable, strange / "lastgood", "install", "claude-code"],
-        env=lastgood.environment,
-        capture_output=True,
-        check=True,
-    )
+    """Each version that Homebrew installs has a folder of its own; the name of the program leads to the last."""
+    (tmp_path / folder).mkdir()
+    python = tmp_path / folder / "python"
+    python.symlink_to(os.path.realpath(sys.executable))
+    words = [python, COMMAND, "install", "claude-code"]
+    subprocess.run(words, env=lastgood.environment, capture_output=True, check=True)
     (group,) = entries(settings)["Stop"]
-    assert group["hooks"][0]["args"] == [str(strange / "lastgood"), "hook", "claude-code"]
+    assert group["hooks"][0]["command"] == str(python)
+    assert group["hooks"][0]["args"] == [COMMAND, "hook", "claude-code"]
 
 
 def test_hooks_in_two_places_are_told_of_with_how_to_take_them_out(lastgood: Command, settings: Path) -> None:

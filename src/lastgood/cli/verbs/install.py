@@ -33,6 +33,8 @@ QUICK = (
     ' posix.access(at + "/lastgood/client.py", 4) or posix.execv(by[0], by + sys.argv[1:]);'
     " sys.path.append(at); from lastgood.client import run_for; run_for(by)"
 )
+# Below these each version has a folder of its own, to which the program's name leads only as long as it is the last.
+_VERSIONED = ("/nix/store/", "/gnu/store/", "/Cellar/", "/snap/")
 # What every file that is ours alone says, by which it is told from another's.
 _OWN = "lastgood install"
 
@@ -169,7 +171,8 @@ def _started() -> tuple[str, ...]:
     program = _program()
     is_there = os.path.isfile(f"{PACKAGE_FOLDER}/lastgood/client.py")  # an archive has no such file
     is_plain = all(map(_is_plain, (sys.executable, PACKAGE_FOLDER, *program)))
-    if sys.platform != "linux" or not is_there or not is_plain or "PYTHONHOME" in os.environ:
+    goes = any(one in path for one in _VERSIONED for path in (sys.executable, PACKAGE_FOLDER))
+    if sys.platform != "linux" or not is_there or not is_plain or goes or "PYTHONHOME" in os.environ:
         return program
     by = ", ".join(f'"{one}"' for one in program)
     return sys.executable, "-EPS", "-c", QUICK.format(folder=PACKAGE_FOLDER, program=by)
