@@ -227,7 +227,7 @@ def test_a_hook_without_a_process_that_watches_finds_what_is_installed() -> None
 def test_the_program_is_entered_where_its_interpreter_may_go_or_cannot_be_quoted(
     folder: str, lastgood: Command, settings: Path, tmp_path: Path
 ) -> None:
-    """Each version that Homebrew installs has a folder of its own; the name of the program leads to the last."""
+    """Homebrew gives each version a folder of its own; the name of the program leads to the last."""
     (tmp_path / folder).mkdir()
     python = tmp_path / folder / "python"
     python.symlink_to(os.path.realpath(sys.executable))
