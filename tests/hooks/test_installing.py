@@ -231,7 +231,7 @@ def test_the_program_is_entered_where_its_interpreter_may_go_or_cannot_be_quoted
     (tmp_path / folder).mkdir()
     python = tmp_path / folder / "python"
     python.symlink_to(os.path.realpath(sys.executable))
-    words = [python, COMMAND, "install", "claude-code"]
+    words = [str(python), COMMAND, "install", "claude-code"]
     subprocess.run(words, env=lastgood.environment, capture_output=True, check=True)
     (group,) = entries(settings)["Stop"]
     assert group["hooks"][0]["command"] == str(python)

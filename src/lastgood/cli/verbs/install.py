@@ -33,7 +33,7 @@ QUICK = (
     ' posix.access(at + "/lastgood/client.py", 4) or posix.execv(by[0], by + sys.argv[1:]);'
     " sys.path.append(at); from lastgood.client import run_for; run_for(by)"
 )
-# Below these each version has a folder of its own, to which the program's name leads only as long as it is the last.
+# Below these each version has a folder of its own; the program's name leads to the last.
 _VERSIONED = ("/nix/store/", "/gnu/store/", "/Cellar/", "/snap/")
 # What every file that is ours alone says, by which it is told from another's.
 _OWN = "lastgood install"
