@@ -108,11 +108,14 @@ def suspended(what: str, pid: int) -> Busy:
 
 
 def named(pid: int) -> str:
-    """Return ``pid 123 (lastgood save)`` for a process."""
+    """Return ``pid 123 (lastgood save)`` for a process, without a program that stands among its words."""
     from lastgood.procfs import content_of
 
-    words = content_of(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" ")
-    return f"pid {pid} ({printable(to_text(words[:_SHOWN]))})" if words else f"pid {pid}"
+    words = content_of(pid, "cmdline").rstrip(b"\0").split(b"\0")
+    if b"-c" in words[:-1]:  # as of a hook (decision 067)
+        words[words.index(b"-c") + 1] = b"..."
+    line = b" ".join(words)
+    return f"pid {pid} ({printable(to_text(line[:_SHOWN]))})" if line else f"pid {pid}"
 
 
 def _is_stopped(pid: int) -> bool:

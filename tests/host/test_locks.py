@@ -121,6 +121,13 @@ def test_a_garbled_or_foreign_owner_record_gives_nothing_away(start: Start, lock
         pass
 
 
+def test_what_a_hook_has_python_run_is_left_out_of_its_name() -> None:
+    words = ["python", "-EPS", "-c", "input()", "hook", "claude-code"]
+    with subprocess.Popen(words, executable=sys.executable, stdin=subprocess.PIPE) as process:
+        assert lock_owner.named(process.pid) == f"pid {process.pid} (python -EPS -c ... hook claude-code)"
+        process.communicate(b"\n")
+
+
 def test_a_dead_owner_is_not_named(start: Start, locks: FlockLocks) -> None:
     holder = start("hold_workspace")
     assert line(holder).startswith("held")
