@@ -68,18 +68,8 @@ CHEAP_IMPORTS = {
     "zipimport",
     "zlib",
 }
-# The one dear thing that a save needs, and what it brings along (its C part imports functools).
-SQLITE_IMPORTS = {
-    "_sqlite3",
-    "collections",
-    "_collections",
-    "functools",
-    "_functools",
-    "types",
-    "keyword",
-    "operator",
-    "reprlib",
-}
+# The one dear thing that a save needs, and what it asks for.
+SQLITE_IMPORTS = {"_sqlite3", "_functools"}
 ALLOWED_IMPORTS = CHEAP_IMPORTS | SQLITE_IMPORTS | {"lastgood"}
 SLOW_IMPORTS = {"asyncio", "dataclasses", "typing", "enum", "pathlib", "json", "re", "argparse", "subprocess"}
 

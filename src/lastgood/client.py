@@ -40,6 +40,7 @@ _LOOK_SECONDS = 0.5
 _INTERRUPTED_SECONDS = 5.0
 _LONGEST_NAME = 100
 _ID_BYTES = 8
+_MANY_OBJECTS = 50_000
 _READ_BYTES = 1 << 16
 # Most answers are shorter: they come whole.
 _ANSWER_BYTES = 1 << 16
@@ -84,6 +85,10 @@ def run() -> "NoReturn":
         except OSError:
             pass  # there is none, or none to talk to: nothing was done
     _load_site()
+    import gc
+
+    # Modules are no garbage: looking for some while they are loaded takes 2 ms.
+    gc.set_threshold(_MANY_OBJECTS)
     from lastgood.cli.main import run
 
     run(proposed=id if answer[:1] == BROKEN else None, given=given)

@@ -571,6 +571,32 @@ def test_what_was_written_since_is_seen(tmp_path: Path) -> None:
     connection.close()
 
 
+def test_sqlite_is_loaded_without_a_module_that_whoever_asks_for_it_later_gets_whole() -> None:
+    """Where another thread could meet what stands in for that, it is loaded like any other."""
+    code = """
+import sys
+if sys.argv[1] == "beside":
+    from _thread import allocate_lock, start_new_thread
+    begun, held = allocate_lock(), allocate_lock()
+    begun.acquire()
+    held.acquire()
+    start_new_thread(lambda: (begun.release(), held.acquire()), ())
+    begun.acquire()
+from lastgood.catalogue.sqlite import sqlite3
+early = "functools" in sys.modules
+connection = sqlite3.connect(":memory:")
+rows = [connection.execute("SELECT ?", (one,)).fetchone() for one in (1, 2)]
+from functools import cache, partial
+import sqlite3 as usual
+print(early, rows, cache(len)("ab"), usual.connect(":memory:").execute("SELECT 3").fetchone())
+"""
+    rest = "[(1,), (2,)] 2 (3,)"
+    for where, early in (("alone", False), ("beside", True)):
+        command = [sys.executable, "-S", "-c", code, where]
+        said = subprocess.check_output(command, env={"PYTHONPATH": str(SOURCE)}, text=True)
+        assert said == f"{early} {rest}\n"
+
+
 def test_to_copy_leaves_the_locks_of_other_connections_alone(tmp_path: Path) -> None:
     """S16: to close the file in this process would drop what SQLite holds on it."""
     path = tmp_path / "things"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
@@ -20,17 +19,12 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
 
 
-_MANY_OBJECTS = 50_000
-
-
 def run(*, proposed: str | None = None, given: bytes | None = None) -> NoReturn:
     """Carry out the command line of this process and end it.
 
     ``proposed`` are the digits of the checkpoint that a resident may have made for it before it broke down,
     ``given`` is what came on standard input, if that has been read.
     """
-    # Modules are no garbage: looking for some while they are loaded takes 2 ms.
-    gc.set_threshold(_MANY_OBJECTS)
     code = main(sys.argv[1:], proposed=proposed, given=given)
     # Everything is closed and written by now: the interpreter's own farewell takes 3 ms more.
     os._exit(code)
