@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         TaskCounts,
         WorkedTask,
     )
-    from lastgood.model.calls import Consent, Observer, OutputReader, RunObserver
+    from lastgood.model.calls import Consent, Observer, OutputReader, PlanConsent, RunObserver
     from lastgood.model.checkpoint import (
         Actor,
         Check,
@@ -249,6 +249,7 @@ __all__ = [
     "PartOutcome",
     "PathChange",
     "PathLike",
+    "PlanConsent",
     "PlannedTask",
     "Position",
     "Progress",
@@ -314,7 +315,7 @@ _PLACES = {
     "lastgood.model.activity": (
         "Activity Bucket CheckpointCounts Mark RanCommand Saves SessionActivity Sizes TaskCounts WorkedTask"
     ),
-    "lastgood.model.calls": "Consent Observer OutputReader RunObserver",
+    "lastgood.model.calls": "Consent Observer OutputReader PlanConsent RunObserver",
     "lastgood.model.checkpoint": (
         "Actor Check CheckReport Checkpoint Conversation GitState HealthNote IgnoreState Manifest "
         "Metrics NestedRepository Ref SaveReport TreeRef"

@@ -16,6 +16,7 @@ import lastgood
 from lastgood.check import record_verdict
 from lastgood.errors import Conflict, Damaged, LastgoodError
 from lastgood.model.checkpoint import Check
+from lastgood.model.operation import RestorePlan
 from lastgood.restore.apply import DescriptorApplier
 from lastgood.retention import prune
 from lastgood.retention.verify import readopt
@@ -476,3 +477,27 @@ def test_a_restore_leaves_nothing_of_the_workspace_open(workspace: Workspace, pr
     links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
     targets = [os.readlink(link) for link in links if os.path.lexists(link)]
     assert [one for one in targets if one.startswith(str(project))] == []
+
+
+# --- A plan that its caller is told before anything is changed (rules T1, T16) ---
+
+
+def test_what_is_raised_when_the_plan_is_told_leaves_all_as_it_is(
+    workspace: Workspace, project: Path
+) -> None:
+    (project / "file").write_text("then")
+    saved = workspace.save().checkpoint
+    (project / "file").write_text("now")
+    told: list[RestorePlan] = []
+
+    def refuse(plan: RestorePlan) -> None:
+        told.append(plan)
+        raise KeyError(plan.id)
+
+    with pytest.raises(KeyError):
+        workspace.restore(saved.id, consent=refuse)
+    assert (project / "file").read_text() == "now"
+    assert [*workspace.list(kind="guard"), *workspace.operations()] == []
+
+    assert workspace.restore(saved.id, consent=told.append).planned == told[1] == told[0]
+    assert (project / "file").read_text() == "then"

@@ -340,10 +340,27 @@ def restore(
         return _aside(target, call, console, workspace=workspace)
     if not call.has("dry-run"):
         demand_means(call, console)
+    goes = None if beside is None else tuple(beside)
+    done = _at_once(target, call, console, workspace=workspace)
+    if done is not None:
+        return _tell_done(done.replace(changed_beside=goes), target, call, console, workspace=workspace)
+    return _looked_at(target, call, console, workspace=workspace, above=above, turns=turns, goes=goes)
+
+
+def _looked_at(
+    target: Checkpoint,
+    call: Call,
+    console: Console,
+    *,
+    workspace: Restores,
+    above: Sequence[str],
+    turns: int | None,
+    goes: tuple[ChangedBeside, ...] | None,
+) -> int:
+    """Plan a restore, show that or ask about it, and carry it out."""
     console.left = "nothing was changed"
     with ProgressLine(console, "planning"):
         plan = plan_of(target, call, workspace, turns=turns)
-        goes = None if beside is None else tuple(beside)
         preview = workspace.preview(plan).replace(changed_beside=goes)
     if call.has("dry-run"):
         return _planned(preview.replace(dry_run=True), target, call, console, workspace=workspace)
@@ -359,8 +376,43 @@ def restore(
         plan = _with_git(plan, plan_of(target, call, workspace, turns=turns), call)
     with telling_what_is_left(console, workspace), ProgressLine(console, "restoring"):
         report = workspace.apply(plan).replace(changed_beside=goes)
+    return _tell_done(report, target, call, console, workspace=workspace, told=consent.told)
+
+
+class _AskedFirst(Exception):
+    """Of a plan somebody has to be asked, or it is told otherwise: nothing was changed."""
+
+
+def _at_once(
+    target: Checkpoint, call: Call, console: Console, *, workspace: Restores
+) -> RestoreReport | None:
+    """Carry out a restore of which nobody is asked by one look; None where it takes more than ``--yes``."""
+    if not call.has("yes") or any(call.has(one) for one in ("plan", "dry-run", "only-agent")):
+        return None
+
+    def consent(plan: RestorePlan) -> None:
+        if plan.empty or takes_many_away(plan, target):
+            raise _AskedFirst
+
+    with telling_what_is_left(console, workspace), ProgressLine(console, "restoring"):
+        try:
+            with _naming_alike(target, call, workspace):
+                return workspace.restore(target.id, consent=consent, **_options(call, workspace))
+        except _AskedFirst:
+            return None
+
+
+def _tell_done(
+    report: RestoreReport,
+    target: Checkpoint,
+    call: Call,
+    console: Console,
+    *,
+    workspace: Restores,
+    told: Sequence[str] = (),
+) -> int:
     if not console.answer(call.verb.name, report):
-        _tell(report, target, call, console, told=consent.told, workspace=workspace)
+        _tell(report, target, call, console, told=told, workspace=workspace)
     return 0 if report.complete else OMISSIONS
 
 
@@ -423,13 +475,20 @@ def plan_of(
     if call.has("only-agent") and turns is not None:
         return workspace.plan_rewind(turns, only_agent=True, **_options(call, workspace))
     ref = call.argument(0) if call.has("only-agent") or target is None else target.id
-    try:
+    with _naming_alike(target, call, workspace):
         return workspace.plan_restore(
             ref,
             only_agent=call.has("only-agent"),
             session=call.text("session"),
             **_options(call, workspace),
         )
+
+
+@contextmanager
+def _naming_alike(target: Checkpoint | None, call: Call, workspace: Restores) -> Iterator[None]:
+    """Tell of a path that nothing holds those of a like name."""
+    try:
+        yield
     except NotFound as error:
         near = "near" in error.details or "path" not in error.details
         for typed in () if near else call.paths or ():

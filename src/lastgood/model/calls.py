@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Never
 
-from lastgood.model.operation import Event
+from lastgood.model.operation import Event, RestorePlan
 from lastgood.model.run import RecoverReport, RunEvent
 
 
@@ -21,4 +21,5 @@ class _NotInJson:
 Observer = Annotated[Callable[[Event], None], _NotInJson()]
 RunObserver = Annotated[Callable[[RunEvent], None], _NotInJson()]
 Consent = Annotated[Callable[[RecoverReport], None], _NotInJson()]
+PlanConsent = Annotated[Callable[[RestorePlan], None], _NotInJson()]
 OutputReader = Annotated[Callable[[bytes], object], _NotInJson()]

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.literals import Scope
+    from lastgood.model.calls import PlanConsent
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Merged, Step
     from lastgood.model.session import Effect, Session
@@ -324,16 +325,25 @@ def apply(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
             return _scan_and_apply(restoring, plan, target).replace(folder_made=made)
 
 
-def restore(context: Context, view: View, request: RestoreRequest) -> RestoreReport:
-    """Plan and apply at one go; the same scan serves both unless the guard has to hold more."""
+def restore(
+    context: Context, view: View, request: RestoreRequest, *, consent: PlanConsent | None = None
+) -> RestoreReport:
+    """Plan and apply at one go; the same scan serves both unless the guard has to hold more.
+
+    ``consent`` is told the plan before anything is changed; what it raises leaves all as it is.
+    """
     with RestoreTransaction(context) as restoring:
         _admit(context, request)
         with _folder_made(restoring) as made_again:
-            return _restored(restoring, view, request).replace(folder_made=made_again)
+            return _restored(restoring, view, request, consent=consent).replace(folder_made=made_again)
 
 
-def _restored(restoring: RestoreTransaction, view: View, request: RestoreRequest) -> RestoreReport:
+def _restored(
+    restoring: RestoreTransaction, view: View, request: RestoreRequest, *, consent: PlanConsent | None
+) -> RestoreReport:
     with _planned(restoring, view, request) as (made, snapshot):
+        if consent is not None:
+            consent(made)
         if not any(step.forced for step in made.steps):
             return _carry_out(restoring, made, snapshot, target=request.target)
     return _scan_and_apply(restoring, made, request.target)

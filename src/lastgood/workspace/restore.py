@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from lastgood.literals import Choice, Direction, EventType, Favour, Scope
-    from lastgood.model.calls import Consent
+    from lastgood.model.calls import Consent, PlanConsent
     from lastgood.model.checkpoint import Checkpoint, Ref
     from lastgood.model.operation import RestorePlan
     from lastgood.model.report import ChangedBeside, RestoreReport, RewindExtent, UndoPlan, UndoReport
@@ -164,6 +164,7 @@ class Restores(OpenWorkspace):
         force: bool = False,
         only_agent: bool = False,
         session: str | None = None,
+        consent: PlanConsent | None = None,
     ) -> RestoreReport:
         """Bring a checkpoint back: files, conversation and progress, or ``only`` some of them.
 
@@ -174,6 +175,7 @@ class Restores(OpenWorkspace):
         changed. ``discard`` goes on where something present cannot be copied, ``force`` although
         another session is at work. ``only_agent`` takes back what an agent changed in a ``session`` (by
         default the last one), since the checkpoint if one is given, and keeps what everybody else did.
+        ``consent`` is told the plan before anything is changed; what it raises leaves all as it is.
         """
         extent = Extent(
             only=only,
@@ -188,7 +190,7 @@ class Restores(OpenWorkspace):
             if ref is None:
                 raise _no_ref()
             return self._aside(self._view.resolve(ref), to, limited=bool(paths), extent=extent)
-        return self._restore(ref, paths, extent=extent, discard=discard, force=force)
+        return self._restore(ref, paths, extent=extent, discard=discard, force=force, consent=consent)
 
     def rewind_target(self, turns: int = 1) -> Checkpoint:
         """Return the checkpoint that `rewind` goes back to.
@@ -422,13 +424,20 @@ class Restores(OpenWorkspace):
             return plan_restore(context, self._view, request)
 
     def _restore(
-        self, ref: Ref | None, paths: Sequence[PathLike], *, extent: Extent, discard: bool, force: bool
+        self,
+        ref: Ref | None,
+        paths: Sequence[PathLike],
+        *,
+        extent: Extent,
+        discard: bool,
+        force: bool,
+        consent: PlanConsent | None = None,
     ) -> RestoreReport:
         from lastgood.restore.restore import restore
 
         def work() -> RestoreReport:
             request = self._request(ref, paths, extent=extent, discard=discard, force=force)
-            return restore(self._context, self._view, request)
+            return restore(self._context, self._view, request, consent=consent)
 
         return self._guarded("restored", work)
 
