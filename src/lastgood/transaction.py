@@ -406,21 +406,23 @@ class _StoredParts:
 
     def __init__(self, context: Context, *, writer: ObjectWriter, lists: Collection[LongList[Any]]) -> None:
         self._generation: str | None = None
+        self._known: tuple[frozenset[bytes], ...] = ()
         self._oids: frozenset[bytes] = frozenset()
         if not lists:
             return
         from lastgood.model.long_list import stored_in
 
         self._generation = context.catalogue.generation()
-        known = stored_in(self._generation, has=context.catalogue.has)
-        self._oids = known.union(*[items.store(writer, known=known) for items in lists])
+        self._known = stored_in(self._generation, has=context.catalogue.has)
+        known = frozenset().union(*self._known)
+        self._oids = frozenset().union(*[items.store(writer, known=known) for items in lists])
 
     def remember(self, checkpoint: str) -> None:
         """Spare the next save the looking, now that a checkpoint has them."""
         if self._generation is not None:
             from lastgood.model.long_list import remember_stored
 
-            remember_stored(self._generation, checkpoint, oids=self._oids)
+            remember_stored(self._generation, checkpoint, known=self._known, oids=self._oids)
 
 
 class RestoreTransaction(SaveTransaction):

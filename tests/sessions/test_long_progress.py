@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from lastgood.catalogue import rows
+from lastgood.catalogue import rows, work
 from lastgood.errors import Damaged
 from lastgood.model import long_list, session
 from lastgood.model.checkpoint import Checkpoint, Manifest, decode
@@ -24,7 +24,7 @@ from tools.harm import lose
 from tools.values import not_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from lastgood.context import SessionTransaction
 
@@ -379,6 +379,32 @@ def test_saves_in_two_stores_in_turn_look_for_no_part_again(
         assert max(map(len, looked_for)) < 5, "a part, its folder and the list are new"
         for workspace in both:
             assert workspace.verify(deep=True).ok
+
+
+def test_tasks_of_three_workspaces_in_turn_read_no_list_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P8a: what a process remembers of one list is there although it changes others."""
+    with ExitStack() as stack:
+        several = []
+        for name in ("one", "other", "third"):
+            (tmp_path / name).mkdir()
+            opened = lastgood.open(tmp_path / name, store=tmp_path / f"{name}.store", maintenance="off")
+            several.append(stack.enter_context(opened))
+            told(several[-1], tasks=40)
+        read: list[str] = []
+        original = work._sound_parts
+
+        def noted(connection: sqlite3.Connection, key: str) -> Iterator[tuple[str, bytes]]:
+            read.append(key)
+            return original(connection, key)
+
+        monkeypatch.setattr(work, "_sound_parts", noted)
+        for task in ("T0001", "T0002"):
+            for workspace in several:
+                workspace.task_start(task)
+                workspace.task_done(task)
+        assert read == []
 
 
 def test_copies_of_a_store_written_in_turn_have_each_what_was_stored_in_it(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
-    from typing import Protocol, TypeVar, overload
+    from typing import Any, Protocol, TypeVar, overload
 
     class PartReader(Protocol):
         """Reads what is stored; `Damaged` where it is missing or wrong."""
@@ -54,9 +54,10 @@ FOLDER = 32
 # How the rows of a folder's tree begin; to write a number into bytes takes ten times as long as the rest.
 _PART_HEADS = [b"100644 %02d\0" % place for place in range(FOLDER)]
 
-# What was read or written last is not read again: parts by their ids, and whole lists.
+# What was read or written last is not read again: parts by their ids, and whole lists, of which the one
+# that was asked for longest ago goes first: several workspaces of a process change theirs in turn.
 _MOST_PARTS = 4096
-_MOST_LISTS = 4
+_MOST_LISTS = 8
 _known_parts: dict[bytes, Part] = {}
 _known_lists: dict[bytes, tuple[_Folder, ...]] = {}
 # What the parts of a list are said to be, which nobody has asked for yet.
@@ -66,8 +67,10 @@ _MOST_PLACES = 256
 _known_places: dict[tuple[bytes, str], int | None] = {}
 # What was stored is not looked for again in the store of one generation, so long as that has the checkpoint
 # that was made last with it: a copy of a store, or an older one put in its place, has the same generation.
-_stored: dict[str, tuple[str, frozenset[bytes]]] = {}
-_NOTHING: frozenset[bytes] = frozenset()
+# What each of the last few saves stored or found is told apart: one set of all that ever was stored would
+# be copied, ever larger, by each further save.
+_MOST_SAVES = 8
+_stored: dict[str, tuple[str, tuple[frozenset[bytes], ...]]] = {}
 
 _WHAT = "a list in parts"
 _HINT = "run: lastgood verify --repair"
@@ -276,8 +279,8 @@ class LongList(Sequence[Item]):
 
     def claim(self, contents: Sequence[bytes]) -> None:
         """Say what its parts are, as bytes: that is proven when they are asked for, and else `Damaged`."""
-        if len(_claims) >= _MOST_LISTS:
-            _claims.clear()
+        _claims.pop(self.oid, None)
+        _make_room(_claims)
         self._claimed = _claims[self.oid] = contents
 
     def read(self, *, beside: LongList[Item] | None) -> None:
@@ -295,21 +298,21 @@ class LongList(Sequence[Item]):
 
     def remember(self) -> None:
         """Spare the next one who is given its tree the reading, if all of it is known."""
-        if self.oid in _known_lists or not all(folder.is_read for folder in self._loaded()):
+        if not all(folder.is_read for folder in self._loaded()):
             return
-        if len(_known_lists) >= _MOST_LISTS:
-            _known_lists.clear()
+        _known_lists.pop(self.oid, None)
+        _make_room(_known_lists)
         _known_lists[self.oid] = self._loaded()
 
     def store(self, writer: PartWriter, *, known: AbstractSet[bytes] = frozenset()) -> set[bytes]:
-        """Have everything of it stored but what is ``known`` to be, and return the ids of what was not.
+        """Have everything of it stored but what is ``known`` to be, and return ids of what is stored now.
 
         What is stored is read: nobody who reads the list later has its items from elsewhere.
         """
         folders = [folder for folder in self._loaded() if folder.oid not in known]
-        objects = {part.oid for folder in folders for part in folder.parts}
-        objects |= {self.oid, *(folder.oid for folder in folders)}
-        objects -= known
+        stored = {part.oid for folder in folders for part in folder.parts}
+        stored |= {self.oid, *(folder.oid for folder in self._loaded())}
+        objects = stored - known
         lacking = writer.unreadable(objects)
         for folder in folders:
             for part in folder.parts:
@@ -324,7 +327,7 @@ class LongList(Sequence[Item]):
             )
             if made.tree != self.oid:
                 raise Internal("a list in parts is stored as another one", hint="report this")
-        return objects
+        return stored
 
     def is_as_counted(self) -> bool:
         """Tell whether its items are what its counts say; `Damaged` if they cannot be read."""
@@ -462,21 +465,28 @@ def forget() -> None:
     _stored.clear()
 
 
-def stored_in(generation: str, *, has: Callable[[str], bool]) -> frozenset[bytes]:
-    """Return what is known to be stored in a store, which ``has`` a checkpoint or not.
+def _make_room(kept: dict[Any, Any]) -> None:
+    """Let go of what was put longest ago, as far as that has to be."""
+    while len(kept) >= _MOST_LISTS:
+        kept.pop(next(iter(kept)), None)
+
+
+def stored_in(generation: str, *, has: Callable[[str], bool]) -> tuple[frozenset[bytes], ...]:
+    """Return what is known to be stored in a store, save by save; it ``has`` a checkpoint or not.
 
     ``generation`` changes whenever something stored may have been freed, or was found to be lost.
     """
-    checkpoint, known = _stored.get(generation, ("", _NOTHING))
-    return known if 0 < len(known) < _MOST_PARTS and has(checkpoint) else _NOTHING
+    checkpoint, known = _stored.get(generation, ("", ()))
+    return known if known and has(checkpoint) else ()
 
 
-def remember_stored(generation: str, checkpoint: str, *, oids: frozenset[bytes]) -> None:
-    """Remember what is stored together with a checkpoint that was just made."""
+def remember_stored(
+    generation: str, checkpoint: str, *, known: tuple[frozenset[bytes], ...], oids: frozenset[bytes]
+) -> None:
+    """Remember what is stored together with a checkpoint that was just made, beside what was ``known``."""
     _stored.pop(generation, None)
-    if len(_stored) >= _MOST_LISTS:
-        del _stored[next(iter(_stored))]
-    _stored[generation] = (checkpoint, oids)
+    _make_room(_stored)
+    _stored[generation] = (checkpoint, (*known[1 - _MOST_SAVES :], oids))
 
 
 def _part(kind: ListKind[Item], items: tuple[Item, ...]) -> Part:
