@@ -276,11 +276,13 @@ def _split_back(ref: str) -> tuple[str, int]:
 _SAID = {
     "before": "@~1",
     "all": "@",
+    "earlier": "@~1",
     "everything": "@",
     "good": "@good",
     "last": "latest",
     "lastgood": "@good",
     "newest": "latest",
+    "older": "@~1",
     "prev": "@~1",
     "previous": "@~1",
     "start": "@start",
@@ -318,6 +320,7 @@ def _hint_at_meant(ref: str) -> str:
     return "" if meant is None else f"did you mean {meant}?\n"
 
 
+_AGO = frozenset({"ago", "back", "before", "earlier"})
 _NUMBER_WORDS = {
     **dict.fromkeys(("a", "an", "one", "last"), "1"),
     "two": "2",
@@ -332,7 +335,8 @@ _NUMBER_WORDS = {
 def time_meant(text: str) -> str | None:
     """Return the time meant by ``2h``, ``two hours ago``, ``1.5h``, ``2pm``, ``14:20`` or a date, or None."""
     said = text.lower()
-    words = said.removesuffix(" ago").split()
+    words = said.removeprefix("before ").split()
+    words = words[: len(words) - (len(words) > 1 and words[-1] in _AGO)]
     if words == ["yesterday"]:
         return "1d"
     if words[:1] == ["half"] and words[-1:] in (["hour"], ["day"]):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from lastgood.view import time_meant
 from tools.command import Command, told
 
 
@@ -27,6 +28,7 @@ def wreck(command: Command) -> None:
         ("all", "@"),
         ("Everything", "@"),
         ("all one", "one"),
+        ("the whole project", "@"),
         ("file a.txt", "@ a.txt"),
         ("the folder src/", "@ src/"),
         ("a.txt from one", "one a.txt"),
@@ -86,6 +88,7 @@ def turns(lastgood: Command) -> Command:
         ("the last two turns", "2"),
         ("last turn", "1"),
         ("3 prompts a", "3 -- a"),
+        ("2 prompts back", "2"),
         ("2 a", "2 -- a"),
         ("a 2", "2 -- a"),
         ("a", "1 -- a"),
@@ -148,6 +151,7 @@ def test_a_file_that_is_recovered_is_restored(kept: Command) -> None:
         ("rewind -2", "lastgood rewind 2"),
         ("status a.txt", "lastgood diff --stat a.txt"),
         ("restore a.txt 90d", "lastgood restore ckpt_"),
+        ("restore a.txt --to 1h", "lastgood restore @{1h} a.txt"),
     ],
 )
 def test_what_is_typed_by_guess_is_answered_with_the_command_that_does_it(
@@ -222,7 +226,12 @@ def test_a_part_of_a_title_and_a_place_in_the_history_lead_to_a_checkpoint(kept:
     """K2: the whole command is told where nobody is shown it."""
     wreck(kept)
     first = kept("show", "one", "--json").json["checkpoint"]["short_id"]
-    for typed in ("a.txt e first", "first a.txt", "a.txt before two", "before: the second a.txt"):
+    for typed in (
+        "a.txt e first",
+        "first a.txt",
+        "a.txt before two",
+        "before: the second a.txt",
+    ):
         shown = kept("restore", *typed.split(), "--dry-run").out
         assert shown == kept("restore", first, "a.txt", "--dry-run").out, typed
         refused = kept("restore", *typed.split(), "--yes", expect=2).err
@@ -297,8 +306,51 @@ def test_what_cannot_be_restored_beside_a_path_is_told_with_the_command_for_the_
     wreck(kept)
     for typed, ours in (
         ("@ a.txt now", "without it: lastgood restore @ -- a.txt"),
-        ("@ a.txt 2", "lastgood restore @~2 -- a.txt"),
-        ("2 a.txt", "lastgood rewind 2 -- a.txt"),
+        ("@ a.txt 1", "lastgood restore @~1 -- a.txt"),
+        ("1 a.txt", "lastgood rewind 1 -- a.txt"),
+        ("9 a.txt", "its versions: lastgood log a.txt"),
+        ("def total a.txt", "lastgood log -S 'def total' a.txt"),
+        ("@ a.txt def total", "lastgood log -S 'def total' a.txt"),
         ("@ a.txt monday", "a time is said as 1h"),
     ):
         assert ours in kept("restore", *typed.split(), "--yes", expect=10).err
+
+
+def test_what_git_ignores_is_told_so_whatever_looks_for_it(kept: Command) -> None:
+    """S5."""
+    (kept.project / ".gitignore").write_text("build/\n", encoding="utf-8")
+    (kept.project / "build").mkdir()
+    (kept.project / "build" / "out").touch()
+    kept("save")
+    for words in (
+        ("show", "build"),
+        ("cat", "build/out"),
+        ("list", "build"),
+        ("restore", "@", "a.txt", "build", "--dry-run"),
+    ):
+        shutil.rmtree(kept.project / "build", ignore_errors=True)
+        assert "git ignores it" in kept(*words, expect=None).err, words
+
+
+def test_times_are_understood_as_people_say_them() -> None:
+    said = {
+        "two hours ago": "2h",
+        "an hour earlier": "1h",
+        "hour ago": "1h",
+        "half an hour ago": "30m",
+        "1.5h": "90m",
+        "1h30m": "90m",
+        "2pm": "14:00",
+        "9:41 pm": "21:41",
+        "12am": "0:00",
+        "before 1h": "1h",
+        "14:05": "14:05",
+        "13pm": None,
+        "1": None,
+        "hour": None,
+        "2 a": None,
+        "ago": None,
+        "before": None,
+        "12:99pm": None,
+    }
+    assert {one: time_meant(one) for one in said} == said

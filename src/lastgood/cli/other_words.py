@@ -152,14 +152,14 @@ _OF_PATHS = {
 
 def unknown_verb(word: str, after: Sequence[str] = ()) -> Usage:
     """Return what is said of a word that is no verb, with what to type for what it and its words mean."""
-    return Usage(f"unknown verb '{printable(word)}'", hint=answer(word, after) or _nearest(word))
+    return Usage(f"unknown verb '{printable(word)}'", hint=answer(word, after) or _nearest(word, after))
 
 
 def answer(word: str, after: Sequence[str] = ()) -> str | None:
     """Return what to type for what another tool calls so, None if none is known."""
     if word in _ANSWERS:
         return _exact(word, after) or _ANSWERS[word]
-    if word.startswith(("ckpt_", "@")):
+    if word.startswith(("ckpt_", "@")) or " " in word:
         return _about(word)
     if "/" in word or os.path.lexists(word):
         return (
@@ -254,12 +254,13 @@ def _as_ref(word: str) -> str | None:
     return meant_by(word) if word.startswith("HEAD") else word if word.startswith(("@", "ckpt_")) else None
 
 
-def _nearest(word: str) -> str:
+def _nearest(word: str, after: Sequence[str]) -> str:
     from lastgood.suggestions import nearest
 
     close = nearest(word, [name for name, verb in spellings().items() if not verb.hidden])
     if close:
-        return "did you mean " + " or ".join(f"`lastgood {name}`" for name in close) + "?"
+        said = "".join(f" {quoted(one)}" for one in after) if len(close) == 1 else ""
+        return "did you mean " + " or ".join(f"`lastgood {name}{said}`" for name in close) + "?"
     return "see all verbs: lastgood help"
 
 
@@ -352,9 +353,15 @@ def answer_action(verb: str, word: str) -> str | None:
 
 _TIMED = frozenset(f"--{word}" for word in ("time", "date", "at", "since", "before", "ago"))
 _PATHS = frozenset(f"--{word}" for word in ("dir", "file", "files", "folder", "include", "path", "paths"))
+_SOURCES = frozenset({"--source", "-s", "--from"})
+_REFS = _SOURCES | frozenset(
+    {"-r", *(f"--{word}" for word in ("checkpoint", "id", "name", "ref", "rev", "snapshot"))}
+)
 _VERSIONS = frozenset({"-i", "-l", "--interactive", "--list", "--version", "--versions", "--history"})
 _TEXTS = frozenset({"-S", "--grep", "--search", "--text", "--message", "-m"})
-_COUNTING = frozenset(f"--{word}" for word in ("turns", "runs", "steps", "count", "last"))
+_COUNTING = frozenset(
+    f"--{word}" for word in ("turns", "prompts", "messages", "runs", "steps", "count", "last")
+)
 
 
 def answer_option(verb: str, word: str, after: Sequence[str], *, before: Sequence[str] = ()) -> str | None:
@@ -364,7 +371,7 @@ def answer_option(verb: str, word: str, after: Sequence[str], *, before: Sequenc
     """
     option, _, value = word.partition("=")
     if word[1:].isascii() and word[1:].isdigit():
-        return _number_told(verb, word[1:])
+        return _number_told(verb, word[1:], [one for one in (*before, *after) if not one.startswith("-")])
     if option in _PLACES:
         return f"where the work stands comes first: lastgood progress set {_places_told((word, *after))}"
     return _valued(verb, option, value, after, before=before) or _OPTIONS.get((verb, option))
@@ -380,18 +387,21 @@ def _places_told(words: Sequence[str]) -> str:
     return " ".join(told)
 
 
-def _number_told(verb: str, number: str) -> str | None:
+def _number_told(verb: str, number: str, others: Sequence[str]) -> str | None:
     """Return what to type for a number that was given as an option: ``-2``."""
     if verb in {"list", "log"}:
         return f"write: lastgood {verb} -n {number}" + (" PATH" if verb == "log" else "")
     if verb in {"restore", "show", "diff", "cat"}:
-        return f"that many before where you stand: lastgood {verb} @~{number}"
+        words = " ".join((verb, f"@~{number}", *map(quoted, others)))
+        return f"that many before where you stand: lastgood {words}"
     return f"write: lastgood rewind {number}" if verb == "rewind" else None
 
 
 def _valued(verb: str, option: str, value: str, after: Sequence[str], *, before: Sequence[str]) -> str | None:
     """Return the whole command for an option with its value; None if there is none."""
     given = value or next(iter(after), "")
+    if verb == "list" and option in _PATHS and given:
+        return f"at which it changed: lastgood list {quoted(given)}"
     if verb == "list" and option == "-S":
         return _searching(given or "TEXT")
     if (verb == "log" and option == "--grep") or (verb == "list" and option in {"--message", "-m"}):
@@ -406,9 +416,11 @@ def _valued(verb: str, option: str, value: str, after: Sequence[str], *, before:
 
 def _told_of_paths(option: str, given: str, others: Sequence[str]) -> str | None:
     """Return what is meant by an option of a restore that has to do with paths, None if it has not."""
-    if option in {"--source", "-s", "--from"}:
-        paths = " ".join(map(quoted, others)) or "PATH..."
-        return f"the REF comes first: lastgood restore {quoted(given or 'REF')} {paths}"
+    if option in _REFS:
+        said = " ".join(map(quoted, (given or "REF", *others))) + (
+            " PATH..." if option in _SOURCES and not others else ""
+        )
+        return f"the REF comes first: lastgood restore {said}"
     if option in _PATHS:
         words = " ".join(map(quoted, (*others, given or "PATH")))
         return f"a path stands alone, or after its checkpoint: lastgood restore {words}"

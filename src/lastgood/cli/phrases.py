@@ -9,6 +9,7 @@ from lastgood.cli.opening import number as whole_number
 from lastgood.cli.references import as_ref, is_part, is_path, looked_up, part_of
 from lastgood.cli.table import verb_of
 from lastgood.errors import Usage
+from lastgood.ids import short
 from lastgood.paths import printable
 from lastgood.value import cast
 from lastgood.view import meant_by, time_meant
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     from lastgood.literals import RewindUnit
     from lastgood.workspace.restore import Restores
 
-_EVERYTHING = frozenset({"all", "everything", "project", "whole", "workspace"})
+_EVERYTHING = frozenset({"all", "entire", "everything", "my", "project", "whole", "workspace"})
 # What stands before a path, a time, a name or a number, and says nothing beside it.
 _BEFORE = frozenset(
     {
+        "after",
         "as",
         "at",
         "back",
@@ -35,19 +37,22 @@ _BEFORE = frozenset(
         "folder",
         "from",
         "of",
+        "snapshot",
         "the",
         "to",
         "where",
     }
 )
 # Beside a path or a checkpoint that is named these say nothing more.
-SILENT = _BEFORE | {"all", "everything"}
+SILENT = _BEFORE | _EVERYTHING
+# What says nothing more of the newest that is good.
+_NEWEST = frozenset({"known", "last", "latest", "newest"})
 # What may follow a word such as `last`, and says no more than that.
 _AFTER = frozenset({"checkpoint", "one", "save", "snapshot", "state", "version"})
 # What is said of the oldest checkpoint, for which there is no REF.
 _OLDEST = frozenset({"earliest", "first", "oldest"})
 # These mean what they say before they are taken for a part of a name.
-_PLACES = frozenset({"last", "latest", "newest", "prev", "previous", *_OLDEST})
+_PLACES = frozenset({"earlier", "last", "latest", "newest", "older", "prev", "previous", *_OLDEST})
 _NUMBERS = {"last": "1", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5"}
 # What a rewind may be said to count; nothing where that says no more than the number.
 _COUNTED: dict[str, RewindUnit | None] = {
@@ -97,10 +102,20 @@ def _meant(call: Call, workspace: Restores) -> Call:
         said = _before(given, call, workspace) or _turns_back(plain, call, workspace)
         if said is not None:
             return said
-        found = plain
-        if _says_all(plain[0], call, workspace):
-            found = plain[1:] or ("@",)
+        found = _without_all(plain, call, workspace)
+        if found is None:
+            return call
     return call if found == given else call.replace(arguments=found[:1], paths=found[1:] or None)
+
+
+def _without_all(plain: tuple[str, ...], call: Call, workspace: Restores) -> tuple[str, ...] | None:
+    """Return words without those that say nothing: paths, or everything; None if that is not clear."""
+    if _says_all(plain[0], call, workspace):
+        paths = _paths_beside(plain[1:], call, workspace)
+        if paths is None:
+            return plain[1:] if as_ref(plain[1], workspace) == plain[1] else None
+        return paths or ("@",)
+    return plain if len(plain) == 1 or _stands(plain[0], call, workspace) else None
 
 
 def _named_apart(
@@ -158,20 +173,37 @@ def _part_apart(words: tuple[str, ...], call: Call, workspace: Restores) -> tupl
         one = workspace.get(found)
         if said.lower() in f"{one.name or ''}\n{one.message}".lower():  # no slip of the fingers
             return (one.short_id, *paths)
-    return None
+    return _words_apart(words, call, workspace)
+
+
+def _words_apart(words: tuple[str, ...], call: Call, workspace: Restores) -> tuple[str, ...] | None:
+    """Return the same of words that stand in its title, but not one behind the other."""
+    paths = tuple(one for one in words if is_path(one, call, workspace))
+    said = [one.lower() for one in words if one not in paths and one.lower() not in SILENT]
+    if len(said) < 2 or any(one.isdigit() for one in said):
+        return None
+    titles = (
+        (one, f"{one.name or ''}\n{one.message}".lower()) for one in workspace.list(guards=False, brief=True)
+    )
+    found = [one for one, title in titles if all(word in title for word in said)]
+    return (found[0].short_id, *paths) if len(found) == 1 else None
 
 
 def _place_apart(words: tuple[str, ...], call: Call, workspace: Restores) -> tuple[str, ...] | None:
     """Return the REF of what people say of a place in the history, `previous` or `good`, and the paths."""
-    if len(words) > 1 and words[-1].lower() in _AFTER and not is_path(words[-1], call, workspace):
+    alone = len(words) == 1
+    if not alone and words[-1].lower() in _AFTER and not is_path(words[-1], call, workspace):
         words = words[:-1]
+    if "good" in words:
+        words = tuple(one for one in words if one not in _NEWEST)
     for said, others in _runs(words, least=1):
         if " " in said or is_path(said, call, workspace) or not said.isalpha():
             continue
         paths = _paths_beside(others, call, workspace)
-        if paths is None or (said.lower() not in _PLACES and is_part(said, workspace)):
+        if paths is None:
             continue
-        ref = _place(said.lower(), workspace)
+        part = None if said.lower() in _PLACES or alone else part_of(said, workspace)
+        ref = _place(said.lower(), workspace) if part is None else short(part)
         if ref is not None:
             return (ref, *paths)
     return None
@@ -299,6 +331,7 @@ def _counted(call: Call, workspace: Restores) -> Call:
     if number.isdigit():
         if words and not is_path(words[0], call, workspace) and _unit_of(words[0]) in _COUNTED:
             _refuse_other_unit(whole_number(number, what="N"), words.pop(0), call, workspace)
+            words = words[words[:1] in (["ago"], ["back"]) :]
         return (
             call if (number, *words) == given else call.replace(arguments=(number,), paths=(*words,) or None)
         )

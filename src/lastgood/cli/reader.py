@@ -279,6 +279,9 @@ def _too_many(verb: Verb, given: Sequence[str], *, place: int) -> Usage:
     elif verb.name == "show":
         hint = f"a file as that has it: lastgood cat {_quoted(given[: place + 1])}"
         hint += f"\na name of several words: lastgood show {quoted(' '.join(given))}"
+    elif verb.name == "log":
+        text = _quoted((" ".join(given[1:]), given[0]))
+        hint = f"{hint}\nwhen that text came into it, or went: lastgood log -S {text}"
     elif verb.name == "recover":
         hint = f"to bring these back: lastgood restore {_quoted(given)}"
     elif verb.name == "save":
@@ -298,7 +301,8 @@ def _one_at_a_time(verb: Verb, given: Sequence[str]) -> str:
     listed = f"one at a time; what there is: lastgood {verb.name} --list"
     number = number_said(given)
     if number is not None:
-        back = f"to go back {number} turn{'s' * (number != '1')} or runs: lastgood rewind {number}"
+        turns = "1 turn or run" if number == "1" else f"{number} turns or runs"
+        back = f"to go back {turns}: lastgood rewind {number}"
         return f"{back}\n{last}\n{listed}"
     if given[0] == "list":
         return f"write: lastgood {verb.name} --list"

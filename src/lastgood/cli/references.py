@@ -396,6 +396,11 @@ def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: Lastg
     if not is_one and "instead" in error.details and "is gone and has" not in error.hint:
         error.hint = f"{_instead(ref, call, error)}the checkpoints: {call.command('list')}"
     if not call.verb.paths:
+        if not is_one and is_ignored(ref, call, workspace):
+            raise NotFound(
+                f"no checkpoint holds the path '{printable(ref)}'{why_ignored(call)}",
+                hint=ignored_hint(ref, call, workspace),
+            ) from error
         if not is_one:
             return
         raise type(error)(
@@ -421,7 +426,12 @@ def _refuse_unheld(
     near = "" if none_meant else same_name(ref, call, workspace)
     error.hint = near + error.hint
     if call.verb.name == "restore" and ref.isascii() and ref.isdigit() and len(ref) <= _FEW_DIGITS:
-        error.hint = so_many_back(ref, call.paths or (), call) + error.hint
+        error.hint = so_many_back(ref, call.paths or (), call, workspace) + error.hint
+    elif call.verb.name == "restore" and not (none_meant or near or error.details):
+        paths = [one for one in call.paths or () if is_path(one, call, workspace)]
+        words = " ".join((ref, *(one for one in call.paths or () if one not in paths)))
+        text = " ".join(map(quoted, (words, *paths[:1])))
+        error.hint = f"where that is in a file: {call.command(f'log -S {text}')}\n{error.hint}"
     is_word = not set(ref) & set(" \t\n")
     if is_word and not (none_meant or near or error.details):
         error.message += ", and none holds such a path"
@@ -436,15 +446,21 @@ def _refuse_unheld(
         ) from error
 
 
-def so_many_back(number: str, paths: Sequence[str], call: Call) -> str:
-    """Return lines with what a number alone may mean: so many checkpoints back, or turns."""
+def so_many_back(number: str, paths: Sequence[str], call: Call, workspace: OpenWorkspace) -> str:
+    """Return lines with what a number alone may mean: so many checkpoints back, turns, or a version."""
     words = f" -- {' '.join(map(quoted, paths))}" if paths else ""
-    plural = "s" * (number != "1")
-    checkpoints, turns = f"checkpoint{plural} before where you are", f"turn{plural} or run{plural}"
-    return (
-        f"{number} {checkpoints}: {call.command(f'restore @~{number}{words}')}\n"
-        f"to before the last {number} {turns}: {call.command(f'rewind {number}{words}')}\n"
-    )
+    lines = []
+    if int(number) and as_ref(f"@~{number}", workspace) is not None:
+        before = f"{number} checkpoint{'s' * (number != '1')} before where you are"
+        lines.append(f"{before}: {call.command(f'restore @~{number}{words}')}\n")
+        turns = "turn or run" if number == "1" else f"{number} turns or runs"
+        lines.append(f"to before the last {turns}: {call.command(f'rewind {number}{words}')}\n")
+    return "".join(lines) + versions_of(paths, call)
+
+
+def versions_of(paths: Sequence[str], call: Call) -> str:
+    """Return a line with the command that lists the versions of the first of some paths."""
+    return f"its versions: {call.command(f'log {quoted(paths[0])}')}\n" if paths else ""
 
 
 def _instead(ref: str, call: Call, error: LastgoodError) -> str:

@@ -24,7 +24,7 @@ from lastgood.cli.plans import (
     step_line,
     unwritten_lines,
 )
-from lastgood.cli.references import holder_of, is_ignored, is_path, so_many_back, why_ignored
+from lastgood.cli.references import holder_of, is_ignored, is_path, so_many_back, versions_of, why_ignored
 from lastgood.cli.typed_paths import current, path_of, paths_of, same_name
 from lastgood.cli.wording import ago, called, count
 from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Unsafe, Usage
@@ -32,6 +32,7 @@ from lastgood.ids import short
 from lastgood.paths import lies_in, printable, to_text
 from lastgood.restore.plan import NOT_TAKEN, SPARED, takes_many_away
 from lastgood.value import Value, cast
+from lastgood.view import time_meant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -309,6 +310,14 @@ def check_options(call: Call) -> None:
             hint=f"to go back to that: {call.command(f'restore {quoted(folder)}')}"
             f"\nif a folder is meant: --to ./{quoted(folder)}",
         )
+    time = None if not folder or os.path.lexists(folder) else time_meant(folder)
+    if time is not None:
+        words = " ".join(map(quoted, (f"@{{{time}}}", *call.arguments, *(call.paths or ()))))
+        raise Usage(
+            f"--to takes a folder to write to, and '{printable(folder)}' says a time",
+            hint=f"to go back to that: {call.command(f'restore {words}')}"
+            f"\nif a folder is meant: --to ./{quoted(folder)}",
+        )
     if call.has("to"):
         for option in ("dry-run", "plan", "merge", "git", "only-agent"):
             if call.has(option):
@@ -511,12 +520,17 @@ def _without(typed: str, held: str, call: Call, workspace: Restores) -> str:
     if not paths:
         return ""
     if typed.isdigit():
-        return so_many_back(typed, paths, call)
+        return so_many_back(typed, paths, call, workspace)
     ref = held if call.guessed else call.argument(0) or held
     words = " ".join(map(quoted, paths))
     rest = f"without it: {call.command(f'restore {quoted(ref)} -- {words}')}\n"
-    is_time = typed[:1].isdigit() or typed.lower() in _DAYS
-    return f"a time is said as 1h, 2d, 14:20 or 'Nov 21 09:38'\n{rest}" if is_time else rest
+    if typed[:1].isdigit() or typed.lower() in _DAYS:
+        return f"a time is said as 1h, 2d, 14:20 or 'Nov 21 09:38'\n{rest}"
+    if is_ignored(typed, call, workspace) or "/" in typed:
+        return rest
+    words = " ".join(one for one in call.paths or () if one not in paths)
+    text = " ".join(map(quoted, (words, paths[0])))
+    return f"{rest}{versions_of(paths, call)}where that is in it: {call.command(f'log -S {text}')}\n"
 
 
 def _elsewhere_held(typed: str, call: Call, workspace: Restores) -> str:

@@ -9,6 +9,7 @@ from lastgood.cli.folding import folded
 from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import open_group
+from lastgood.cli.references import ignored_hint, is_ignored, why_ignored
 from lastgood.cli.searching import SEARCHED, few_paths, searched
 from lastgood.cli.wording import UNTITLED, count, place_cell, table, title
 from lastgood.errors import NotFound
@@ -224,6 +225,9 @@ def _nothing(call: Call, workspace: OpenWorkspace) -> str:
         narrowed = any(call.has(one) for one in narrowing if one != "grep")
         which = "no checkpoint that fits the rest" if narrowed else "no checkpoint"
         said = " ".join(words)
+        if is_ignored(said, call, workspace):
+            hint = ignored_hint(said, call, workspace)
+            return f"no checkpoint holds '{printable(said)}'{why_ignored(call)}\n{hint}"
         return (
             f"{which} has '{printable(said)}'{_meant(said, call)}"
             f"\nsearched: {SEARCHED}"

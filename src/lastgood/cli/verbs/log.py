@@ -179,6 +179,9 @@ def cat_verb(call: Call, console: Console) -> int:
         try:
             content = workspace.read(checkpoint.id, path, private=call.has("private"))
         except NotFound as error:
+            if is_ignored(typed, call, workspace):
+                error.message += why_ignored(call)
+                error.hint = f"{ignored_hint(typed, call, workspace)}\n{error.hint}"
             error.hint = same_name(typed, call, workspace) + error.hint
             raise
     if not console.json:

@@ -10,7 +10,7 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.phrases import SILENT, counted, in_our_words, refuse_counted, refuse_said
 from lastgood.cli.plans import part_lines, plan_counts, plan_lines, remarks, report_counts, told_parts
-from lastgood.cli.references import are_alike, as_meant, holds, looked_up, refuse_paths_alone
+from lastgood.cli.references import are_alike, as_meant, holds, is_path, looked_up, refuse_paths_alone
 from lastgood.cli.restoring import again, agreed, check_options, plan_of, restore, telling_what_is_left
 from lastgood.cli.searching import few_paths
 from lastgood.cli.typed_paths import as_typed, current, paths_of
@@ -116,7 +116,8 @@ def _restore(call: Call, console: Console) -> int:
         if ref is None:  # who picks is shown what would happen, whatever was said before
             options = {name: given for name, given in call.options.items() if name != "yes"}
             call = call.replace(options=options)
-        if ref is not None and not (shown and console.can_draw and are_alike(ref, workspace)):
+        picks = shown and console.can_draw and ref is not None and _may_pick(ref, call, workspace)
+        if ref is not None and not picks:
             return restore(looked_up(ref, call, workspace), call, console, workspace=workspace)
         return _restore_picked(call, console, workspace=workspace, typed=ref)
 
@@ -142,6 +143,12 @@ def _tell_taken(said: Call, console: Console) -> None:
     paths, end = said.paths or (), len(said.paths or ()) - said.literal
     words = (*said.arguments, *paths[:end], *(("--", *paths[end:]) if said.literal else ()))
     console.note(f"taken as: {said.command(' '.join((said.verb.name, *map(quoted, words))))}")
+
+
+def _may_pick(ref: str, call: Call, workspace: Restores) -> bool:
+    """Tell whether several checkpoints may be meant by a word, and what is beside it are paths."""
+    paths = (call.paths or ())[: len(call.paths or ()) - call.literal]
+    return all(is_path(one, call, workspace) for one in paths) and are_alike(ref, workspace)
 
 
 def _is_shown(call: Call, console: Console) -> bool:
