@@ -371,6 +371,42 @@ def test_maintenance_leaves_the_processor_to_others() -> None:
     assert shown == [str(min(19, os.nice(0) + 10)), "10"]
 
 
+def test_maintenance_begins_when_a_burst_of_saves_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K3: what it takes of a processor is taken from no save that somebody waits for just then."""
+    packs = tmp_path / "objects.git" / "objects" / "pack"
+    packs.mkdir(parents=True)
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            os.utime(packs, (0, 0))
+
+    monkeypatch.setattr(time, "sleep", wait)
+    monkeypatch.setattr(maintenance, "_CALM", 3600.0)
+
+    maintenance.await_calm(os.fsencode(tmp_path))
+
+    assert waits == [3600.0] * 3
+
+
+@pytest.mark.parametrize(("bound", "value"), [("_PRESSING", 2), ("_LONGEST_BURST", 0.0)])
+def test_maintenance_waits_neither_beside_very_many_packs_nor_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, value: float
+) -> None:
+    packs = tmp_path / "objects.git" / "objects" / "pack"
+    packs.mkdir(parents=True)
+    for name in ("one", "two"):
+        (packs / f"pack-{name}.idx").touch()
+    monkeypatch.setattr(maintenance, "_CALM", 3600.0)
+    monkeypatch.setattr(maintenance, bound, value)
+    monkeypatch.setattr(time, "sleep", None)
+
+    maintenance.await_calm(os.fsencode(tmp_path))
+
+
 def test_maintenance_that_cannot_keep_up_stands_back_no_more() -> None:
     """Where saves never leave the processor alone, packs would grow without bound, and saves slow."""
     assert maintenance.niceness(64) == 10

@@ -60,6 +60,9 @@ _LOCK = b"/locks/upkeep.lock"
 _NICENESS = 10
 # With this many packs every look-up takes longer: then tidying is in everybody's interest.
 _PRESSING = 4 * PACKS_DUE
+# Seconds in which nobody saved, after which a burst of saves is over; for so long it is waited at most.
+_CALM = 0.3
+_LONGEST_BURST = 30.0
 _ATTEMPTS = 5
 _PATIENCE = 0.15
 # Where the started process has the lock; another number where the starter's own is this one.
@@ -67,7 +70,7 @@ _PLACES = (3, 4)
 _PROGRAM = (
     "import os, sys; os.chdir('/'); "
     "os.set_inheritable(int(sys.argv.pop(1)), False); sys.path.insert(0, sys.argv.pop(1)); "
-    "from lastgood.workspace.maintenance import lower_priority; lower_priority(int(sys.argv.pop(1))); "
+    "from lastgood.workspace.maintenance import stand_back; stand_back(int(sys.argv.pop(1)), sys.argv[2]); "
     "from lastgood.workspace import maintain; maintain(*sys.argv[1:])"
 )
 
@@ -97,6 +100,31 @@ def start(
 def niceness(packs: int) -> int:
     """Return how far maintenance stands back for others (nice(1)) when there are so many packs."""
     return _NICENESS if packs < _PRESSING else 0
+
+
+def stand_back(niceness: int, store: str) -> None:
+    """Leave the processor to others, and begin when a burst of saves is over."""
+    lower_priority(niceness)
+    await_calm(os.fsencode(store))
+
+
+def await_calm(store: bytes) -> None:
+    """Wait until nobody has saved for a moment; not for long, nor where there are very many packs by now.
+
+    Joining the first packs of eight workspaces takes more of a processor than the two hundred saves did
+    that it would run beside.
+    """
+    packs = store + b"/objects.git/objects/pack"
+    began = time.monotonic()
+    while time.monotonic() - began < _LONGEST_BURST:
+        try:
+            calm = time.time() - os.stat(packs).st_mtime
+            many = sum(name.endswith(b".idx") for name in os.listdir(packs))
+        except OSError:
+            return  # whoever opens the store says what is wrong
+        if not 0 <= calm < _CALM or many >= _PRESSING:
+            return
+        time.sleep(_CALM)
 
 
 def lower_priority(niceness: int) -> None:
