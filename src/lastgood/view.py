@@ -320,7 +320,7 @@ def _hint_at_meant(ref: str) -> str:
     return "" if meant is None else f"did you mean {meant}?\n"
 
 
-_AGO = frozenset({"ago", "back", "before", "earlier"})
+_AGO = frozenset({"ago", "back", "before", "earlier", "old"})
 _NUMBER_WORDS = {
     **dict.fromkeys(("a", "an", "one", "last"), "1"),
     "two": "2",

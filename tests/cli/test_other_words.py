@@ -96,6 +96,7 @@ def hint(*words: str) -> str:
         ("undo --keep-mine", "lastgood undo --merge"),
         ("undo last two turns", "lastgood rewind 2"),
         ("undo the restore", "again for the one before: lastgood undo"),
+        ("undo but keep my edits", "lastgood undo --merge"),
         ("undo list", "write: lastgood undo --list"),
         ("undo --turns 2", "lastgood rewind 2"),
         ("back two turns", "write: lastgood rewind 2"),

@@ -29,6 +29,8 @@ def wreck(command: Command) -> None:
         ("Everything", "@"),
         ("all one", "one"),
         ("the whole project", "@"),
+        ("a.txt the version before", "@~1 a.txt"),
+        ("a.txt as it was from one", "one a.txt"),
         ("file a.txt", "@ a.txt"),
         ("the folder src/", "@ src/"),
         ("a.txt from one", "one a.txt"),
@@ -89,6 +91,7 @@ def turns(lastgood: Command) -> Command:
         ("last turn", "1"),
         ("3 prompts a", "3 -- a"),
         ("2 prompts back", "2"),
+        ("turns 2", "2"),
         ("2 a", "2 -- a"),
         ("a 2", "2 -- a"),
         ("a", "1 -- a"),
@@ -230,6 +233,7 @@ def test_a_part_of_a_title_and_a_place_in_the_history_lead_to_a_checkpoint(kept:
         "a.txt e first",
         "first a.txt",
         "a.txt before two",
+        "a.txt to before two",
         "before: the second a.txt",
     ):
         shown = kept("restore", *typed.split(), "--dry-run").out
@@ -248,6 +252,7 @@ def test_a_path_after_dashes_is_a_path_whatever_it_says(turns: Command) -> None:
         assert turns(*words, "--dry-run", expect=None).code in {2, 10}, words
     turns("delete", "@")
     (turns.project / "turn").write_text("1\n", encoding="utf-8")
+    assert turns("restore", "2", "turn", "--dry-run", expect=None).code in {2, 10}
     turns("save", "turn 4", "--kind", "turn")
     shown = turns("rewind", "1", "--dry-run", "--", "turn").out
     assert "  delete  turn\n" in shown
@@ -338,6 +343,7 @@ def test_times_are_understood_as_people_say_them() -> None:
         "an hour earlier": "1h",
         "hour ago": "1h",
         "half an hour ago": "30m",
+        "1h old": "1h",
         "1.5h": "90m",
         "1h30m": "90m",
         "2pm": "14:00",
@@ -354,3 +360,11 @@ def test_times_are_understood_as_people_say_them() -> None:
         "12:99pm": None,
     }
     assert {one: time_meant(one) for one in said} == said
+
+
+def test_git_and_several_paths_may_be_said_in_words(kept: Command) -> None:
+    """K2."""
+    wreck(kept)
+    assert "lastgood restore --git @" in kept("restore", "all", "with", "git", "--dry-run", expect=15).err
+    said, wanted = (kept("restore", *one, "--dry-run").out for one in (("a.txt,src",), ("a.txt", "src")))
+    assert without_age(said) == without_age(wanted)

@@ -30,16 +30,20 @@ _BEFORE = frozenset(
         "as",
         "at",
         "back",
+        "branch",
         "checkpoint",
         "directory",
         "file",
         "files",
         "folder",
         "from",
+        "it",
         "of",
         "snapshot",
         "the",
         "to",
+        "was",
+        "were",
         "where",
     }
 )
@@ -94,6 +98,10 @@ def _beside_literal(call: Call, meant: Callable[[Call], Call]) -> Call:
 
 def _meant(call: Call, workspace: Restores) -> Call:
     given = (*call.arguments, *(call.paths or ()))
+    if tuple(map(str.lower, given[-2:])) == ("with", "git") and not is_path("git", call, workspace):
+        options = {**call.options, "git": ()}
+        call = call.replace(arguments=given[:-2][:1], paths=given[1:-2] or None, options=options)
+        return _meant(call, workspace)
     if not call.arguments or as_ref(given[0], workspace) == given[0]:
         return call  # written as it is to be: nothing more is looked up
     plain = _plain(given, call, workspace)
@@ -123,6 +131,9 @@ def _named_apart(
 ) -> tuple[str, ...] | None:
     """Return the REF of a checkpoint, a time or a place in the history that words name, and the paths."""
     if len(given) == 1:
+        listed = tuple(given[0].replace(",", " ").split())
+        if len(listed) > 1 and all(is_path(one, call, workspace) for one in listed):
+            return listed
         return _place_apart(given, call, workspace)
     found = _message_apart(given, call, workspace)
     if found is not None:
@@ -192,6 +203,8 @@ def _words_apart(words: tuple[str, ...], call: Call, workspace: Restores) -> tup
 def _place_apart(words: tuple[str, ...], call: Call, workspace: Restores) -> tuple[str, ...] | None:
     """Return the REF of what people say of a place in the history, `previous` or `good`, and the paths."""
     alone = len(words) == 1
+    if words[-1].lower() == "before" and set(words[-2:-1]) & _AFTER:
+        words = (*words[:-2], "previous")
     if not alone and words[-1].lower() in _AFTER and not is_path(words[-1], call, workspace):
         words = words[:-1]
     if "good" in words:
@@ -225,7 +238,10 @@ def _before(given: Sequence[str], call: Call, workspace: Restores) -> Call | Non
         one for word in given for one in (word.split() if word.lower().startswith("before") else (word,))
     )
     place = next((at for at, one in enumerate(words[:-1]) if one.lower().rstrip(":") == "before"), None)
-    if place is None or not all(is_path(one, call, workspace) for one in words[:place]):
+    if place is None:
+        return None
+    ahead = _paths_beside([one for one in words[:place] if one not in _AFTER], call, workspace)
+    if ahead is None:
         return None
     for said, others in _runs(words[place + 1 :], least=1):
         if not all(is_path(one, call, workspace) for one in others):
@@ -233,7 +249,7 @@ def _before(given: Sequence[str], call: Call, workspace: Restores) -> Call | Non
         found = part_of(said, workspace)
         before = None if found is None else workspace.previous(found)
         if before is not None:
-            paths = (*words[:place], *others)
+            paths = (*ahead, *others)
             return call.replace(arguments=(before.short_id,), paths=paths or None)
     return None
 
@@ -244,7 +260,8 @@ def _turns_back(words: tuple[str, ...], call: Call, workspace: Restores) -> Call
     for begin in range(length - 1):
         number, unit = words[begin : begin + 2]
         number = _NUMBERS.get(number.lower(), number)
-        if number.isdecimal() and number.isascii() and _unit_of(unit) in _TURNS:
+        said = number.isdecimal() and number.isascii() and _unit_of(unit) in _TURNS
+        if said and not is_path(unit, call, workspace):
             others = (*words[:begin], *words[begin + 2 : length])
             others = tuple(one for one in others if one.lower() != "last")
             if all(is_path(one, call, workspace) for one in others):
@@ -385,6 +402,8 @@ def _numbered(given: Sequence[str], workspace: Restores) -> list[str]:
     words = list(given)
     while len(words) > 1 and words[0].lower() in {"the", "last"}:
         del words[0]
+    if words[1:2] and words[1].isdigit() and _unit_of(words[0]) in _COUNTED:  # `turns 2`
+        words[:2] = [words[1], words[0]]
     words[0] = _NUMBERS.get(words[0].lower(), words[0])
     if _unit_of(words[0]) in _COUNTED and as_ref(words[0], workspace) is None:
         words.insert(0, "1")

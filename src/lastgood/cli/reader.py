@@ -307,6 +307,8 @@ def _one_at_a_time(verb: Verb, given: Sequence[str]) -> str:
     if given[0] == "list":
         return f"write: lastgood {verb.name} --list"
     named = [one for one in given if one not in _OPERATIONS]
+    if {"edits", "keep", "merge", "mine"} & set(given):
+        return f"to keep what changed since: lastgood {verb.name} --merge\n{last}\n{listed}"
     if "agent" in named:
         named, last = [], f"to before an agent's last turn: lastgood rewind 1\n{last}"
     meant = [f"to bring that back as it was saved: lastgood restore {_quoted(named)}"] if named else []

@@ -96,12 +96,14 @@ def as_meant(call: Call, console: Console, *, workspace: OpenWorkspace) -> Call 
         ):
             _tell_pattern((ref, *paths), call, workspace)
             return _of_paths((ref, *paths), call, console, workspace=workspace)
-        if near is not None and console.can_ask:
-            call = call.replace(arguments=(str(near),))
-            _tell_part(ref, str(near))
-        return call
-    if not paths:
-        _tell_path(ref, call, workspace)
+        if near is None or not console.can_ask:
+            return call
+        _tell_part(ref, str(near))
+        ref = short(str(near))
+        call = call.replace(arguments=(ref,))
+    else:
+        if not paths:
+            _tell_path(ref, call, workspace)
     return _with_paths(ref, paths, call, console, workspace=workspace)
 
 
@@ -349,7 +351,8 @@ def _swapped_part(call: Call, console: Console, *, workspace: OpenWorkspace) -> 
         if near is None and last.isalnum():  # `before` says something by itself
             found = workspace.list(name=f"*{last}*", limit=2, brief=True)
             near = found[0].id if len(found) == 1 else None
-        if near is not None and all(holder_of(one, call, workspace) is not None for one in before):
+        held = (holder_of(one, call, workspace) or alike(one, call, workspace) for one in before)
+        if near is not None and all(held):
             _tell_part(last, str(near))
             return str(near)
     return None
@@ -431,6 +434,7 @@ def _refuse_unheld(
         paths = [one for one in call.paths or () if is_path(one, call, workspace)]
         words = " ".join((ref, *(one for one in call.paths or () if one not in paths)))
         text = " ".join(map(quoted, (words, *paths[:1])))
+        error.hint = versions_of(paths, call) + error.hint
         error.hint = f"where that is in a file: {call.command(f'log -S {text}')}\n{error.hint}"
     is_word = not set(ref) & set(" \t\n")
     if is_word and not (none_meant or near or error.details):

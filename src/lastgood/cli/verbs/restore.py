@@ -142,7 +142,8 @@ def _tell_taken(said: Call, console: Console) -> None:
     """Say which command words are taken for: next time it can be typed."""
     paths, end = said.paths or (), len(said.paths or ()) - said.literal
     words = (*said.arguments, *paths[:end], *(("--", *paths[end:]) if said.literal else ()))
-    console.note(f"taken as: {said.command(' '.join((said.verb.name, *map(quoted, words))))}")
+    git = ("--git",) if said.has("git") else ()
+    console.note(f"taken as: {said.command(' '.join((said.verb.name, *git, *map(quoted, words))))}")
 
 
 def _may_pick(ref: str, call: Call, workspace: Restores) -> bool:

@@ -157,7 +157,7 @@ def _tell(report: SaveReport, console: Console, *, known: Sequence[HealthNote]) 
 def _tell_path(call: Call, console: Console) -> None:
     """Say of a message that is a path what it was taken for: a save is of everything."""
     word = call.argument(0) or ""
-    if word and not set(word) & set(" \t\n") and os.path.lexists(word):
+    if word and not console.json and not set(word) & set(" \t\n") and os.path.lexists(word):
         console.note(f"'{printable(word)}' is the message; everything was saved, as ever")
 
 
