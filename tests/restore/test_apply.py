@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lastgood import renames
-from lastgood.errors import Busy
+from lastgood.errors import Busy, Storage
 from lastgood.model.operation import Step
 from lastgood.restore.plan import inverse
 from lastgood.restore.site import entry_at, open_regular
@@ -425,3 +425,18 @@ def test_what_was_only_looked_at_is_not_left_open(tmp_path: Path) -> None:
     assert Field(os.fsencode(tmp_path)).applier.left_over() == {}
 
     assert [times_open(one) for one in (tmp_path, folder, file)] == [0, 0, 0]
+
+
+def test_nothing_is_changed_before_what_has_to_be_there_is(field: Field) -> None:
+    """Invariant 3: contents are read while the journal is on its way, and no name is made."""
+    field.lay(BEFORE)
+    steps = field.plan(AFTER)
+    before, seen = field.now(), []
+
+    def ready() -> None:
+        seen.append(field.now())
+        raise Storage("the journal is not there", hint="")
+
+    with pytest.raises(Storage):
+        field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=stamps(field.root), ready=ready)
+    assert [*seen, field.now()] == [before, before]

@@ -14,7 +14,7 @@ import pytest
 import lastgood
 from lastgood.cli.opening import Console
 from lastgood.cli.restoring import telling_what_is_left
-from lastgood.errors import Busy, Damaged, NotFound
+from lastgood.errors import Busy, Damaged, NotFound, Storage
 from lastgood.model.checkpoint import Checkpoint
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
@@ -462,3 +462,36 @@ def test_ctrl_c_in_a_restore_says_how_to_finish_it(workspace: Workspace, project
     with pytest.raises(KeyboardInterrupt), telling_what_is_left(console, workspace):
         raise KeyboardInterrupt
     assert console.left == "nothing was changed"
+
+
+@pytest.mark.parametrize("which", ["journal", "names"])
+def test_what_the_disk_does_not_take_of_a_restore_is_not_gone_on_from(
+    workspace: Workspace,
+    project: Path,
+    store: Path,
+    edited: Checkpoint,
+    which: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """T7, invariant 3: without its journal nothing is changed, without the names nothing is recorded."""
+    place = project if which == "names" else next((store / "workspaces").iterdir())
+    original, now = os.fsync, texts(project)
+    then = now | {"a": ONE["a"]}
+    assert then != now
+
+    def fsync(descriptor: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), os.stat(place)):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        original(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fsync)
+        with pytest.raises(Storage):
+            workspace.restore(edited.id, paths=["a"])
+    assert texts(project) == (now if which == "journal" else then)
+    assert not workspace.operations()
+
+    workspace.recover()
+    assert texts(project) == then
+    workspace.undo()
+    assert texts(project) == now
