@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 from langchain_core.tools import StructuredTool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 from mcp.client import Client
 from mcp.server.mcpserver import MCPServer
 from pydantic import BaseModel, TypeAdapter, ValidationError, validate_call
@@ -162,3 +165,47 @@ def test_a_validated_verb_refuses_what_it_does_not_take(workspace: lastgood.Work
     with pytest.raises(ValidationError, match="Input should be 'session-start'"):
         save("a turn", kind="turns")  # type: ignore[arg-type]
     assert save("a turn", kind="turn").created
+
+
+# --- What a model gives where a framework lets it ---
+
+
+FLAGS: dict[str, Callable[[lastgood.Workspace], object]] = {
+    "force": lambda workspace: workspace.restore("@", force="false"),  # type: ignore[arg-type]
+    "discard": lambda workspace: workspace.plan_restore("@", discard=0),  # type: ignore[arg-type]
+    "git": lambda workspace: workspace.restore("@", git="no"),  # type: ignore[arg-type]
+    "only_agent": lambda workspace: workspace.restore("@", only_agent="false"),  # type: ignore[arg-type]
+    "merge": lambda workspace: workspace.undo(merge=None),  # type: ignore[arg-type]
+    "roll_back": lambda workspace: workspace.recover(roll_back="false"),  # type: ignore[arg-type]
+    "everywhere": lambda workspace: workspace.purge("notes.txt", everywhere="false"),  # type: ignore[arg-type]
+    "allow_secrets": lambda workspace: workspace.export("a", allow_secrets="no"),  # type: ignore[arg-type]
+    "allow_empty": lambda workspace: workspace.save(allow_empty="false"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_a_text_is_neither_true_nor_false(project: Path, workspace: lastgood.Workspace, name: str) -> None:
+    """PraisonAI hands over the text "false" where its model gives that, and a text counts as True."""
+    workspace.save("before")
+    (project / "notes.txt").write_text("edited\n")
+
+    with pytest.raises(lastgood.Usage, match=f"{name} is .*, not bool"):
+        FLAGS[name](workspace)
+
+    assert (project / "notes.txt").read_text() == "edited\n"
+
+
+def test_langgraph_hands_its_model_what_an_error_says_and_what_to_do(workspace: lastgood.Workspace) -> None:
+    def told(error: lastgood.LastgoodError) -> str:
+        return str(error)
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("tools", ToolNode([workspace.restore], handle_tool_errors=told))
+    graph.add_edge(START, "tools")
+    asked = AIMessage("", tool_calls=[{"name": "restore", "args": {"ref": "nowhere"}, "id": "1"}])
+
+    answer = graph.compile().invoke({"messages": [asked]})["messages"][-1]
+
+    assert answer.status == "error"
+    assert "there is no checkpoint of this workspace yet" in answer.content
+    assert "lastgood save" in answer.content

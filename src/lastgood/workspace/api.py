@@ -6,7 +6,7 @@ import os
 
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, Usage
-from lastgood.workspace.arguments import check_count, expect, inside, plain, scope
+from lastgood.workspace.arguments import check_count, check_flags, expect, inside, plain, scope
 from lastgood.workspace.restore import Recovers, Restores
 
 TYPE_CHECKING = False
@@ -483,6 +483,7 @@ class Workspace(Restores, Recovers):
         """
         from lastgood.retention.purge import purge
 
+        check_flags(everywhere=everywhere, all_workspaces=all_workspaces)
         wanted = inside(path, self._context.root)
         return purge(
             self._context,
@@ -574,6 +575,7 @@ class Workspace(Restores, Recovers):
         from lastgood.model.exchange import Choices
         from lastgood.workspace.exchange import export
 
+        check_flags(private=private, conversation=conversation, exact=exact, allow_secrets=allow_secrets)
         chosen = {one.id: one for one in map(self._view.resolve, refs)}
         damaged: tuple[str, ...] = ()
         if not refs:

@@ -32,6 +32,12 @@ def expect(value: object, *kinds: type, what: str) -> None:
         raise Usage(f"{what} is {type(value).__name__}, not {wanted}", hint=f"give {what} as {wanted}")
 
 
+def check_flags(**given: object) -> None:
+    """Refuse what is neither True nor False, by its name: a text that says "false" would count as True."""
+    for name, value in given.items():
+        expect(value, bool, what=name)
+
+
 def check_settings(settings: Settings) -> None:
     """Refuse settings with a value of a wrong type: what nobody looks at would end on it, unseen."""
     from lastgood.settings import AutoSettings, CaptureSettings, LimitSettings, Rungs, Settings, WatchSettings

@@ -495,6 +495,7 @@ class OpenWorkspace:
     ) -> SaveReport:
         from lastgood.save import save
 
+        expect(allow_empty, bool, type(None), what="allow_empty")
         check_draft(draft)
         check_budget(budget)
         digits = self.proposal.taken()

@@ -7,7 +7,7 @@ from lastgood.paths import printable, within
 from lastgood.root import is_gone
 from lastgood.settings import DEFAULT_SCOPES, SCOPES
 from lastgood.value import Value
-from lastgood.workspace.arguments import check_count, expect, make_empty, scope
+from lastgood.workspace.arguments import check_count, check_flags, expect, make_empty, scope
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
@@ -95,6 +95,7 @@ def _no_ref() -> Usage:
 
 def way_of(*, force: bool, merge: bool) -> Way | None:
     """Return how an undo treats what changed since: by default it refuses."""
+    check_flags(force=force, merge=merge)
     if force and merge:
         raise Usage("--force and --merge do not go together", hint="--merge keeps what changed since")
     return "force" if force else "merge" if merge else None
@@ -447,6 +448,8 @@ class Restores(OpenWorkspace):
         """Return what is to be restored; `Usage` for what does not go together."""
         from lastgood.restore.restore import RestoreRequest
 
+        check_flags(discard=discard, force=force)
+        check_flags(git=extent.git, merge=extent.merge, only_agent=extent.only_agent)
         chosen = scope(paths, self._context.root)
         if extent.only_agent:
             work = self._agent_work(ref, extent)
@@ -561,6 +564,7 @@ class Recovers(OpenWorkspace):
             raise Usage(f"{choice!r} is no choice", hint="choices: " + ", ".join(CHOICES))
         if owner_pid is not None:
             check_count(owner_pid, least=1, what="the owner's process number")
+        check_flags(roll_back=roll_back, force=force)
         report = recover(
             self._context,
             self._view,
