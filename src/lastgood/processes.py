@@ -10,7 +10,17 @@ import os
 from lastgood.errors import NotFound
 from lastgood.ids import AGENTS, SESSION_VARIABLE
 from lastgood.model.session import Ancestor, Living, Owner, Usage
-from lastgood.procfs import GONE, PARENT, STATE, content_of, pids, settled_pids, stat_of, words_of
+from lastgood.procfs import (
+    GONE,
+    PARENT,
+    STATE,
+    content_of,
+    kernel_file,
+    pids,
+    settled_pids,
+    stat_of,
+    words_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +36,8 @@ _SESSION, _TERMINAL, _STARTED, _RESIDENT = 3, 4, 19, 21
 _TIMES = (11, 12, 13, 14)
 # The PID namespace of the machine itself, in the kernel's include/linux/proc_ns.h.
 _MACHINES = "pid:[4026531836]"
+# The id of the machine's present run, once it was asked for.
+_booted: str | None = None
 # Nobody works below so many processes; what is above is not looked at.
 _HIGHEST = 64
 
@@ -241,11 +253,15 @@ def children(pid: int) -> list[int] | None:
     found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found += map(int, file.read().split())
+            below = kernel_file(f"/proc/{pid}/task/{thread}/children")
+            if below is None:
+                break
+            found += map(int, below.split())
+        else:
+            return found
     except OSError:
-        return found if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else None
-    return found
+        pass
+    return found if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else None
 
 
 def _all_children() -> dict[int, list[int]]:
@@ -316,11 +332,11 @@ def _command(pid: int) -> str | None:
 
 
 def _boot() -> str | None:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return None
+    global _booted  # noqa: PLW0603 - no process outlives the run of the machine in which it began
+    if _booted is None:
+        found = kernel_file("/proc/sys/kernel/random/boot_id")
+        _booted = None if found is None else found.decode("ascii", "replace").strip()
+    return _booted
 
 
 def _namespace(pid: int | None = None) -> str | None:
