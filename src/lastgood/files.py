@@ -7,7 +7,6 @@ import os
 import stat
 import sys
 from _blake2 import blake2b
-from _sha1 import sha1 as _builtin_sha1
 from _thread import allocate_lock, start_new_thread
 
 if sys.platform == "linux":
@@ -18,17 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
     from collections.abc import Callable, Sequence
-    from mmap import mmap
-    from typing import Literal, Protocol
-
-    class Digest(Protocol):
-        """A running SHA-1."""
-
-        def update(self, piece: bytes, /) -> None:
-            """Go on over more bytes."""
-
-        def digest(self) -> bytes:
-            """Return the 20 bytes over all so far."""
+    from typing import Literal
 
     # Refused because somebody has the file open for writing; unknown where nobody gets one.
     Lease = Literal["ours", "refused", "unknown"]
@@ -286,22 +275,6 @@ def _read_whole(descriptor: int) -> bytes:
     while piece := os.read(descriptor, os.fstat(descriptor).st_size + 1):
         pieces.append(piece)
     return b"".join(pieces)
-
-
-# --- SHA-1, which names git's objects: OpenSSL's is eight times quicker, behind an import of 3 ms ---
-
-# From so many bytes on the import pays for itself; it costs nothing where somebody has made it.
-SHA1_SWITCH = 1 << 20
-
-
-def sha1_for(size: int) -> Callable[[bytes | mmap | memoryview], Digest]:
-    """Return what starts a SHA-1 over a first piece; about ``size`` bytes are going to be hashed."""
-    if size < SHA1_SWITCH and "_hashlib" not in sys.modules:
-        builtin: Callable[[bytes | mmap | memoryview], Digest] = _builtin_sha1
-        return builtin
-    import hashlib
-
-    return lambda head: hashlib.sha1(head, usedforsecurity=False)
 
 
 # --- Whether somebody has a file open for writing: a read lease (fcntl(2), F_SETLEASE) tells ---

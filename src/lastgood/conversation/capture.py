@@ -7,12 +7,12 @@ leave as many small blobs. Large segments are never touched again.
 
 from __future__ import annotations
 
-from _sha1 import sha1
 from zlib import crc32
 
 from lastgood.conversation import reader
 from lastgood.conversation.reader import blobs, judged, lines_of, parsed
 from lastgood.errors import Damaged, Invalid, LastgoodError
+from lastgood.ids import sha1_for
 from lastgood.model.checkpoint import Conversation, FileExtent, HealthNote, PrefixEvidence
 from lastgood.model.tree import DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, DIRECTORY, FILE, Entry, TreeId
 from lastgood.paths import printable, to_text
@@ -20,7 +20,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lastgood.context import Context
     from lastgood.engine import ObjectReader, ObjectWriter
@@ -309,7 +309,8 @@ class _Capture:
         segments = self._add(kept, end - start)
         beside = self._beside(form, known)
         after = self._file.place()
-        if after.size < end or (trusted is not None and self._digest(trusted.size) != trusted.digest):
+        before, digest = self._digests(0 if trusted is None else trusted.size, end)
+        if after.size < end or (trusted is not None and before != trusted.digest):
             raise _FileReplaced
         held = Conversation(
             tree=self._tree(segments, beside).tree.hex(),
@@ -330,7 +331,7 @@ class _Capture:
                 segments=tuple(segments),
                 sums=tuple(self._sums[oid] for oid, _ in segments),
                 folders=tuple(self._folders[full] for full in _full(segments)),
-                digest=self._digest(end),
+                digest=digest,
                 proven=self._turns[0],
                 summed=self._turns[1],
                 beside=beside,
@@ -346,7 +347,7 @@ class _Capture:
             return None
         if place.size == before.size and place.modified_ns != before.modified_ns:
             return None  # written to, and yet not longer
-        if self._digest(known.size) != known.digest:
+        if self._digests(known.size)[0] != known.digest:
             return None
         if self._writer.lacks([*(oid for oid, _ in known.segments), *known.folders]):
             return None
@@ -360,11 +361,9 @@ class _Capture:
             offsets.append(offsets[-1] + size)
         by_id, proven = segments_to_prove(sizes, known.proven, budget=PROVEN_BYTES)
         by_sum, summed = segments_to_prove(sizes, known.summed, budget=SUMMED_BYTES)
-        same = all(
-            _id_of(self._file.read(offsets[one], sizes[one])) == known.segments[one][0] for one in by_id
-        ) and all(
-            crc32(self._file.read(offsets[one], sizes[one])) == known.sums[one]
-            for one in set(by_sum).difference(by_id)
+        read = self._reading(offsets[-1], most=PROVEN_BYTES)
+        same = all(_id_of(read(offsets[one], sizes[one])) == known.segments[one][0] for one in by_id) and all(
+            crc32(read(offsets[one], sizes[one])) == known.sums[one] for one in set(by_sum).difference(by_id)
         )
         if same:
             self._sums = {oid: known.sums[place] for place, (oid, _) in enumerate(known.segments)}
@@ -480,19 +479,20 @@ class _Capture:
 
         return lines_of(read())
 
-    def _digest(self, size: int) -> bytes:
-        """Return the digest of the first so many bytes: of a file, of some windows of them."""
+    def _digests(self, *sizes: int) -> list[bytes]:
+        """Return the digests of the first so many bytes each: of a file, of some windows of them."""
         if isinstance(self._file, _GivenMessages):
-            return self._file.digest(size)
-        running = sha1(b"%d" % size)
-        if size <= _STEP:
-            whole = self._file.read(0, size)
-            for offset in windows(size):
-                running.update(whole[offset : offset + WINDOW])
-            return bytes(running.digest())
-        for offset in windows(size):
-            running.update(self._file.read(offset, min(WINDOW, size - offset)))
-        return bytes(running.digest())
+            return [self._file.digest(size) for size in sizes]
+        read = self._reading(max(sizes), most=_STEP)
+        start = sha1_for(WINDOW * _WINDOWS)
+        return [start(b"".join([b"%d" % size, *_windowed(read, size)])).digest() for size in sizes]
+
+    def _reading(self, size: int, *, most: int) -> Callable[[int, int], bytes]:
+        """Return what reads pieces of the first so many bytes: these at once, if they are not too many."""
+        if size > most:
+            return self._file.read
+        whole = self._file.read(0, size)
+        return lambda offset, length: whole[offset : offset + length]
 
     def _beside(self, form: ConversationForm, known: PrefixEvidence | None) -> tuple[KeptBeside, ...]:
         """Store what lies beside the transcript; what is the same as before is stored already (060)."""
@@ -559,9 +559,13 @@ class _Capture:
         return tuple(notes)
 
 
+def _windowed(read: Callable[[int, int], bytes], size: int) -> list[bytes]:
+    return [read(offset, min(WINDOW, size - offset)) for offset in windows(size)]
+
+
 def _id_of(content: bytes) -> bytes:
     """Return the id of a blob, which is git's in every engine: what is only proven is not stored."""
-    return bytes(sha1(b"blob %d\0%b" % (len(content), content)).digest())
+    return sha1_for(len(content))(b"blob %d\0%b" % (len(content), content)).digest()
 
 
 def _full(segments: Sequence[tuple[bytes, int]]) -> list[tuple[tuple[bytes, int], ...]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from _operator import attrgetter, lt
 
 from lastgood.errors import Invalid
-from lastgood.files import SHA1_SWITCH, sha1_for
+from lastgood.ids import SHA1_SWITCH, sha1_for
 from lastgood.model.tree import (
     DEFAULT_DIRECTORY_MODE,
     DEFAULT_EXECUTABLE_MODE,
@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lastgood.files import Digest
+    from lastgood.ids import Digest
     from lastgood.literals import EntryKind
 
     # (mode as git writes it, name, object id)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Self
 
-    from lastgood.files import Digest
+    from lastgood.ids import Digest
     from lastgood.objects.pack import IndexEntry
     from lastgood.objects.repository import Layout
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from lastgood.files import Digest
+    from lastgood.ids import Digest
     from lastgood.objects.pack import IndexEntry
 
 

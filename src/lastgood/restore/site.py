@@ -26,8 +26,9 @@ from _operator import attrgetter
 from lastgood import renames
 from lastgood.directories import Nearby, is_nowhere, open_root
 from lastgood.errors import CROWDED, Unsafe, crowded
-from lastgood.files import Beside, is_lease_awaited, is_written_by_nobody, sha1_for, take_lease
+from lastgood.files import Beside, is_lease_awaited, is_written_by_nobody, take_lease
 from lastgood.host import Proof
+from lastgood.ids import sha1_for
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, same_content
 from lastgood.paths import ancestors, join, parent, printable, to_text
 
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from lastgood.directories import Directories
-    from lastgood.files import Digest
     from lastgood.host import Stamp
+    from lastgood.ids import Digest
     from lastgood.literals import EntryKind
     from lastgood.model.operation import Step
 
