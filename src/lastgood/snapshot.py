@@ -266,7 +266,10 @@ class WorkspaceSnapshot:
     @property
     def notes(self) -> tuple[HealthNote, ...]:
         """What is to be said about settings, the session that was named, and the captured conversation."""
-        spoken, stray = self._spoken(), lost_session_note(self.context)
+        spoken, known = self._spoken(), self.standing.session
+        # A session that is named and at work is not astray.
+        counts = known is not None and known.id == self.context.session
+        stray = None if counts else lost_session_note(self.context)
         said = (*self.context.remarks, *(() if spoken is None else spoken.notes))
         return said if stray is None else (stray, *said)
 

@@ -257,13 +257,21 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             progress={name: items.oid for name, items in kept.items()},
         )
         writer.publish(durable=context.settings.durability == "full")
-        self._introduce()
-        name, step = draft.name, draft.step and self._at(draft.step, manifest)
-        made = self.catalogue.add(
-            manifest, commit=commit.hex(), name=name, pinned=draft.pinned, text=text, step=step
-        )
+        made = self._added(manifest, draft, commit=commit, text=text)
         parts.remember(made.id)
         return made
+
+    def _added(self, manifest: Manifest, draft: Draft, *, commit: bytes, text: bytes) -> Checkpoint:
+        """Commit its row, with that of a new workspace and that of a step that begins or ends with it."""
+        return self.catalogue.add(
+            manifest,
+            commit=commit.hex(),
+            name=draft.name,
+            pinned=draft.pinned,
+            text=text,
+            step=draft.step and self._at(draft.step, manifest),
+            workspace=self.context.row,
+        )
 
     def _at(self, step: Effect, manifest: Manifest) -> Effect:
         """Return a step that begins at a checkpoint, or ends with it, as it is to be recorded."""

@@ -235,9 +235,20 @@ class CatalogueReader:
         """Where the catalogue lies."""
         return self._database.path
 
+    def remember(self) -> None:
+        """Keep from now on what questions came to, as long as nobody changes anything."""
+        self._database.remember()
+
+    def ask_again(self, workspace_key: str) -> None:
+        """Ask anew, while nobody waits, what a save of a workspace will probably ask."""
+        self._database.ask_again()
+        latest = self.latest_facts(workspace_key)
+        if latest is not None and latest.at is not None:
+            self.get(latest.at.id)
+
     def generation(self) -> str:
         """Return the engine generation: it changes whenever objects may have been freed."""
-        found = self._one("SELECT value FROM meta WHERE name = 'generation'")
+        found = self._known("SELECT value FROM meta WHERE name = 'generation'")
         if found is None:
             raise Damaged("the catalogue has lost its generation", hint=REPAIR_HINT)
         return str(found[0])
@@ -248,17 +259,20 @@ class CatalogueReader:
 
     def workspace(self, key: str) -> WorkspaceRow | None:
         """Return one workspace."""
-        row = self._one(_WORKSPACES + " WHERE key = ?", (key,))
+        row = self._known(_WORKSPACES + " WHERE key = ?", (key,))
         return None if row is None else rows.workspace(row)
 
     def latest_facts(self, workspace_key: str) -> LatestFacts | None:
         """Return what a save has to know of the checkpoints before it; None before the first."""
-        newest = self._one(NEWEST_FACTS, (workspace_key,))
-        if newest is None:
-            return None
-        return LatestFacts(
-            newest=rows.facts(newest), at=next(iter(self.history(workspace_key, limit=1)), None)
-        )
+
+        def ask() -> LatestFacts | None:
+            newest = self._one(NEWEST_FACTS, (workspace_key,))
+            if newest is None:
+                return None
+            at = next(iter(self.history(workspace_key, limit=1)), None)
+            return LatestFacts(newest=rows.facts(newest), at=at)
+
+        return self._database.known(("latest", workspace_key), ask)
 
     def history(
         self, workspace_key: str, *, start: str | None = None, limit: int | None = None
@@ -268,10 +282,12 @@ class CatalogueReader:
         From the checkpoint ``start`` if one is given, itself included if it is one of these.
         """
 
-        def walk(connection: sqlite3.Connection) -> list[CheckpointFacts]:
-            return list(islice(rows.history(connection, workspace_key, start=start), limit))
+        def walk(connection: sqlite3.Connection) -> tuple[CheckpointFacts, ...]:
+            return tuple(islice(rows.history(connection, workspace_key, start=start), limit))
 
-        return self._database.read(walk)
+        if start is not None or limit != 1:
+            return self._database.read(walk)
+        return self._database.known(("at", workspace_key), lambda: self._database.read(walk))
 
     def stands_at(self, workspace_key: str) -> str | None:
         """Return the checkpoint at which a workspace stands, the first of its history; None before any."""
@@ -301,6 +317,9 @@ class CatalogueReader:
 
     def get(self, checkpoint: str) -> Checkpoint | None:
         """Return the checkpoint with exactly this id, deleted or not."""
+        return self._database.known(("get", checkpoint), lambda: self._got(checkpoint), again=False)
+
+    def _got(self, checkpoint: str) -> Checkpoint | None:
         row = self._one(f"{_SELECT} WHERE id = ?", (checkpoint,))
         if row is None:
             return None
@@ -388,7 +407,7 @@ class CatalogueReader:
 
     def next_sequence(self) -> int:
         """Return the number that the next checkpoint will probably get."""
-        row = self._one("SELECT seq + 1 FROM sqlite_sequence WHERE name = 'checkpoint'")
+        row = self._known("SELECT seq + 1 FROM sqlite_sequence WHERE name = 'checkpoint'")
         return 1 if row is None else int(str(row[0]))
 
     def accounted(self) -> Sequence[str]:
@@ -448,6 +467,9 @@ class CatalogueReader:
     def _one(self, statement: str, parameters: Parameters = ()) -> rows.Row | None:
         found = self._all(statement, parameters)
         return found[0] if found else None
+
+    def _known(self, statement: str, parameters: Parameters = ()) -> rows.Row | None:
+        return self._database.known((statement, *parameters), lambda: self._one(statement, parameters))
 
     def _all(
         self,
@@ -519,8 +541,11 @@ class CatalogueWriter(CatalogueReader):
         pinned: bool,
         text: bytes | None = None,
         step: Effect | None = None,
+        workspace: WorkspaceRow | None = None,
     ) -> Checkpoint:
         """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts.
+
+        Its ``workspace`` is added with it unless that is there.
 
         The workspace stands at it if it is complete and no guard. ``text`` is its manifest, if that was
         written already. A ``step`` is recorded with it; one that is under way then began after it.
@@ -528,6 +553,8 @@ class CatalogueWriter(CatalogueReader):
         columns = rows.birth(manifest, commit=commit, name=name, pinned=pinned, recovered=False, text=text)
 
         def insert(connection: sqlite3.Connection) -> int:
+            if workspace is not None:
+                rows.add_workspace(connection, workspace)
             sequence = connection.execute(_INSERT, columns).lastrowid or 0
             reseal(connection, "checkpoint", manifest.id)
             if not manifest.partial and manifest.kind != "guard":

@@ -19,12 +19,12 @@ from lastgood.errors import Damaged, LastgoodError, Unsupported, Usage
 from lastgood.files import PRIVATE_FILE, sync_directory, sync_file
 from lastgood.locks import FolderTurn
 from lastgood.paths import printable
-from lastgood.value import Value
+from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     from lastgood.catalogue.image import FileStamps
     from lastgood.literals import Durability
@@ -502,9 +502,61 @@ BACKUP = "catalogue.backup.sqlite3"
 BACKUPS = (BACKUP + ".gz", BACKUP + ".1.gz", BACKUP, BACKUP + ".1")
 # A finished replacement for a damaged catalogue; while it is there, a repair has not ended.
 RESCUE = ".rescue"
+# So many questions are asked again at rest, and of so many it is known what they came to.
+_MOST_ASKED, _MOST_FOUND = 24, 64
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-~")
 # A connection that came over a fork belongs to the parent: closing it here could undo its locks.
 _abandoned: list[sqlite3.Connection] = []
+
+
+def _version(connection: sqlite3.Connection) -> tuple[object, ...]:
+    """Return what is another once anybody changed anything, this connection or others."""
+    (others,) = connection.execute("PRAGMA data_version").fetchone()
+    return connection, others, connection.total_changes
+
+
+class _Memory:
+    """What questions came to at one version of a database, and which were asked lately.
+
+    SQLite tells at each question, by a look at what it shares with others through memory, whether somebody
+    else has committed since; its own changes a connection counts. So nothing is told that is not so any
+    more, and what was altered from outside is noticed as early as by SQLite, which keeps pages the same way.
+    """
+
+    def __init__(self) -> None:
+        self._version: tuple[object, ...] = ()
+        self._found: dict[tuple[object, ...], Any] = {}
+        self._asked: dict[tuple[object, ...], Callable[[], object]] = {}
+
+    def known(
+        self,
+        key: tuple[object, ...],
+        ask: Callable[[], Result],
+        *,
+        again: bool,
+        version: tuple[object, ...],
+    ) -> Result:
+        self._go_on(version)
+        if again:
+            self._asked.pop(key, None)
+            self._asked[key] = ask
+            if len(self._asked) > _MOST_ASKED:
+                del self._asked[next(iter(self._asked))]
+        if key in self._found:
+            return cast("Result", self._found[key])
+        found = ask()
+        # What changed while it was asked, which a question within this one may have noticed, is not known.
+        if version == self._version:
+            self._found[key] = found
+        return found
+
+    def ask_again(self, version: Callable[[], tuple[object, ...]]) -> None:
+        for key, ask in tuple(self._asked.items()):
+            self.known(key, ask, again=False, version=version())
+
+    def _go_on(self, version: tuple[object, ...]) -> None:
+        if version != self._version or len(self._found) > _MOST_FOUND:
+            self._version, self._found = version, {}
 
 
 class Database:
@@ -520,7 +572,31 @@ class Database:
         self._wait = wait
         self._lock = RLock()
         self._pid = os.getpid()
+        self._memory: _Memory | None = None
         self._connection: sqlite3.Connection | None = self._connect()
+
+    def remember(self) -> None:
+        """Keep from now on what `known` came to, as long as nobody changes anything."""
+        self._memory = self._memory or _Memory()
+
+    def known(self, key: tuple[object, ...], ask: Callable[[], Result], *, again: bool = True) -> Result:
+        """Ask something of which the ``key`` says what, or return what it came to if nothing changed since.
+
+        ``ask`` reads by `read` alone, and what it returns never changes. Unless it is to be asked ``again``
+        `ask_again` leaves it out.
+        """
+        memory = self._memory
+        if memory is None:
+            return ask()
+        with self._lock:
+            return memory.known(key, ask, again=again, version=self.read(_version))
+
+    def ask_again(self) -> None:
+        """Ask anew, while nobody waits, what was asked lately and has changed since."""
+        memory = self._memory
+        if memory is not None:
+            with self._lock:
+                memory.ask_again(lambda: self.read(_version))
 
     def read(self, work: Work[Result]) -> Result:
         """Ask something; one statement sees one moment."""

@@ -74,6 +74,8 @@ _OF_NO_TASK = """instr(payload, '"task":null,"version":')"""
 _RIVALS = "SELECT id FROM session WHERE workspace_key = ? AND exclusive = 1 AND state = 'active'"
 
 
+# So many turns are remembered as what a question came to.
+_FEW = 4
 # Shorter than what is indexed: all that begins so is found.
 _NAME_LENGTH = 150
 
@@ -100,17 +102,27 @@ class WorkReader:
         narrowed = "".join(f"{column} = :{column} AND " for column, value in wanted if value is not None)
         narrowed += "" if unended_at is None else f"{UNENDED} AND "
         # What is cheap to compare stands first: a seal is computed for what is left.
-        found = self._all(
+        statement = (
             f"SELECT payload, heartbeat_at FROM session WHERE {narrowed}"  # noqa: S608 - names of columns
-            f" NOT {broken_seal('session')} ORDER BY number DESC",
-            {**dict(wanted), "moment": unended_at},
+            f" NOT {broken_seal('session')} ORDER BY number DESC"
         )
-        return [_session(row) for row in found]
+        parameters: dict[str, object] = {**dict(wanted), "moment": unended_at}
+
+        def ask() -> tuple[Session, ...]:
+            return tuple([_session(row) for row in self._all(statement, parameters)])
+
+        if state not in {"active", "incomplete"} or unended_at is not None:  # there may be thousands
+            return ask()
+        return self._database.known(("sessions", workspace_key, state), ask)
 
     def session(self, session: str) -> Session | None:
         """Return the session with exactly this id."""
-        found = self._all(f"{_SESSIONS} AND id = :id", {"id": session})
-        return _session(found[0]) if found else None
+
+        def ask() -> Session | None:
+            found = self._all(f"{_SESSIONS} AND id = :id", {"id": session})
+            return _session(found[0]) if found else None
+
+        return self._database.known(("session", session), ask)
 
     def progress(self, key: str, *, brief: bool = False) -> Progress:
         """Return the progress of a session, or (by its key) of a workspace outside any; empty if none.
@@ -118,7 +130,12 @@ class WorkReader:
         Of a long list that was altered what is left is the list. In ``brief`` its items are proven once
         somebody asks for them, and then it is `Damaged`.
         """
-        return self._database.read(lambda connection: _progress_of_a_moment(connection, key, brief=brief))
+        return self._database.known(
+            ("progress", key, brief),
+            lambda: self._database.read(
+                lambda connection: _progress_of_a_moment(connection, key, brief=brief)
+            ),
+        )
 
     def parts(self, wanted: Collection[bytes]) -> dict[bytes, bytes]:
         """Return those blobs wanted that parts of lists in any progress are, proven by their ids."""
@@ -156,29 +173,48 @@ class WorkReader:
             *([] if reversible else [IRREVERSIBLE]),
             *([] if unended_at is None else [UNENDED]),
         ]
-        found = self._all(
+        statement = (
             f"SELECT payload FROM step WHERE {' AND '.join(wanted)} AND NOT {broken_seal('step')}"  # noqa: S608 - names of columns
-            " ORDER BY number",
-            {
-                "key": workspace_key,
-                "session": session,
-                "state": state,
-                "said": said,
-                "beyond": beyond,
-                "moment": unended_at,
-            },
+            " ORDER BY number"
         )
-        effects = [EFFECT.decode(str(row[0])) for row in found]
-        return [one for one in effects if name in {None, one.name} and (reversible or one.irreversible)]
+        parameters: dict[str, object] = {
+            "key": workspace_key,
+            "session": session,
+            "state": state,
+            "said": said,
+            "beyond": beyond,
+            "moment": unended_at,
+        }
+
+        def ask() -> tuple[Effect, ...]:
+            effects = [EFFECT.decode(str(row[0])) for row in self._all(statement, parameters)]
+            return tuple(
+                [one for one in effects if name in {None, one.name} and (reversible or one.irreversible)]
+            )
+
+        if state != "running" or name is not None or not reversible or unended_at is not None:
+            return ask()
+        return self._database.known(("running", workspace_key, session), ask)
 
     def turns(self, workspace_key: str, session: str, *, limit: int, skip: int = 0) -> Sequence[Effect]:
         """Return steps of a session that are of no task, newest first, so many after others."""
-        found = self._all(
+        statement = (
             f"SELECT payload FROM step WHERE workspace_key = :key AND session = :session AND {_OF_NO_TASK}"  # noqa: S608 - names of columns
-            f" AND NOT {broken_seal('step')} ORDER BY number DESC LIMIT :limit OFFSET :skip",
-            {"key": workspace_key, "session": session, "limit": limit, "skip": skip},
+            f" AND NOT {broken_seal('step')} ORDER BY number DESC LIMIT :limit OFFSET :skip"
         )
-        return [EFFECT.decode(str(row[0])) for row in found]
+        parameters: dict[str, object] = {
+            "key": workspace_key,
+            "session": session,
+            "limit": limit,
+            "skip": skip,
+        }
+
+        def ask() -> tuple[Effect, ...]:
+            return tuple([EFFECT.decode(str(row[0])) for row in self._all(statement, parameters)])
+
+        if limit > _FEW or skip:
+            return ask()
+        return self._database.known(("turns", workspace_key, session, limit), ask)
 
     def run(self, session: str) -> PlannedRun | None:
         """Return the plan that a session carries out; None if it has none."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from _sha1 import sha1
 from marshal import dumps, loads
 
 from lastgood.conversation.opencode import is_session
@@ -15,9 +14,10 @@ from lastgood.files import (
     PRIVATE_FILE,
     read_whole,
     sync_directory,
-    write_private,
     write_whole,
+    written_private,
 )
+from lastgood.ids import sha1_for
 from lastgood.model.checkpoint import CONVERSATION_FORMS, FileExtent, PrefixEvidence
 from lastgood.paths import printable, to_text
 from lastgood.value import cast
@@ -178,6 +178,9 @@ def _demand_no_database(descriptor: int, path: bytes) -> None:
 
 _FORMAT = b"lastgood transcript 3\n"
 _DIGEST_BYTES = 20
+if TYPE_CHECKING:
+    # What tells one file from another that took its place.
+    _Stamp = tuple[int, int, int, int]
 _PREFIX = b"transcript."
 # A workspace in which many sessions took turns remembers the latest of them.
 _KEPT = 16
@@ -187,17 +190,119 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _WITHOUT = "restore without: --only files"
 
 
+class EvidenceMemory:
+    """What was remembered of transcripts last, in a process that stays; `write` has others find it, too.
+
+    It counts as long as the file is the one that it was read from, or took the place of. Nothing is lost with
+    it: whatever is there instead, an older file or none, is evidence as good, of less.
+    """
+
+    __slots__ = ("_known", "_owed")
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[_Stamp | None, PrefixEvidence | None]] = {}
+        self._owed: dict[bytes, tuple[bytes, PrefixEvidence]] = {}
+
+    def recall(self, file: bytes, source: bytes) -> PrefixEvidence | None:
+        """Return what is known of a source, by its file if that is another one by now."""
+        stamp, known = _stamp_of(file), self._known.get(file)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        evidence = _read(file, source)
+        self._keep(file, stamp, evidence)
+        return evidence
+
+    def remember(self, file: bytes, source: bytes, evidence: PrefixEvidence) -> None:
+        """Know something of a source from now on, and owe it to the others."""
+        stamp = self._known[file][0] if file in self._known else _stamp_of(file)
+        self._keep(file, stamp, evidence)
+        self._owed[file] = source, evidence
+
+    def write(self) -> None:
+        """Write down what is owed; that this fails harms nothing."""
+        while self._owed:
+            file, (source, evidence) = self._owed.popitem()
+            self._keep(file, _written(file, source, evidence), evidence)
+
+    def _keep(self, file: bytes, stamp: _Stamp | None, evidence: PrefixEvidence | None) -> None:
+        self._known.pop(file, None)
+        self._known[file] = stamp, evidence
+        if len(self._known) > _KEPT:
+            del self._known[next(iter(self._known))]
+
+
+def _stamp_of(file: bytes) -> _Stamp | None:
+    try:
+        return _stamp(os.stat(file, follow_symlinks=False))
+    except OSError:
+        return None
+
+
+def _stamp(found: os.stat_result) -> _Stamp:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _read(file: bytes, source: bytes) -> PrefixEvidence | None:
+    """Return what a file says of a source; None in any doubt."""
+    try:
+        text = read_whole(file)
+    except OSError:
+        return None
+    return None if text is None else _decoded(text, source)
+
+
+def _written(file: bytes, source: bytes, evidence: PrefixEvidence) -> _Stamp | None:
+    """Write what is remembered of a source, and return by what its file is known; None if that failed.
+
+    A power cut may leave it broken, which its sum tells: so nobody waits for the disk.
+    """
+    # The last of several at once wins; each is whole.
+    temporary = b"%b.%d" % (file, os.getpid())
+    try:
+        descriptor = written_private(temporary, _encoded(evidence, source))
+        try:
+            stamp = _stamp(os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
+        is_new = not os.path.exists(file)
+        os.rename(temporary, file)
+        if is_new:
+            _thin(os.path.dirname(file))
+    except OSError:
+        return None
+    return stamp
+
+
+def _thin(folder: bytes) -> None:
+    with os.scandir(folder) as found:
+        files = [
+            (entry.stat(follow_symlinks=False).st_mtime_ns, entry.path)
+            for entry in found
+            if entry.name.startswith(_PREFIX)
+        ]
+    for _, path in sorted(files)[:-_KEPT]:
+        os.unlink(path)
+
+
 class TranscriptFiles:
     """Transcripts where hosts keep them; ``cache``, the workspace's folder in the store, has the evidence.
 
-    ``environment`` says where hosts have their homes now; without it nobody knows.
+    ``environment`` says where hosts have their homes now; without it nobody knows. A ``memory`` spares a
+    process that stays reading the evidence, and waiting until it is written.
     """
 
-    __slots__ = ("_environment", "_folder")
+    __slots__ = ("_environment", "_folder", "_memory")
 
-    def __init__(self, cache: bytes, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        cache: bytes,
+        environment: Mapping[str, str] | None = None,
+        *,
+        memory: EvidenceMemory | None = None,
+    ) -> None:
         self._folder = cache
         self._environment = environment or {}
+        self._memory = memory
 
     def open(self, path: bytes) -> Transcript:
         """Open a file, or a conversation in a database, for reading, without ever waiting for one."""
@@ -212,38 +317,19 @@ class TranscriptFiles:
 
     def recall(self, source: bytes) -> PrefixEvidence | None:
         """Return what was remembered of a source; None in any doubt."""
-        try:
-            text = read_whole(self._file(source))
-        except OSError:
-            return None
-        return None if text is None else _decoded(text, source)
+        file = self._file(source)
+        return _read(file, source) if self._memory is None else self._memory.recall(file, source)
 
     def remember(self, source: bytes, evidence: PrefixEvidence) -> None:
         """Remember something of a source; that this fails harms nothing."""
         file = self._file(source)
-        # The last of several at once wins; each is whole.
-        temporary = b"%b.%d" % (file, os.getpid())
-        try:
-            write_private(temporary, _encoded(evidence, source))
-            is_new = not os.path.exists(file)
-            os.rename(temporary, file)
-            if is_new:
-                self._thin()
-        except OSError:
-            return
-
-    def _thin(self) -> None:
-        with os.scandir(self._folder) as found:
-            files = [
-                (entry.stat(follow_symlinks=False).st_mtime_ns, entry.path)
-                for entry in found
-                if entry.name.startswith(_PREFIX)
-            ]
-        for _, path in sorted(files)[:-_KEPT]:
-            os.unlink(path)
+        if self._memory is None:
+            _written(file, source, evidence)
+        else:
+            self._memory.remember(file, source, evidence)
 
     def _file(self, source: bytes) -> bytes:
-        digits = str(sha1(source).hexdigest())[:20]
+        digits = sha1_for(len(source))(source).digest().hex()[:20]
         return self._folder + b"/" + _PREFIX + digits.encode()
 
     def where(self, form: ConversationForm, path: bytes) -> bytes:
@@ -391,13 +477,13 @@ def _encoded(evidence: PrefixEvidence, source: bytes) -> bytes:
             evidence.beside,
         )
     )
-    return _FORMAT + bytes(sha1(body).digest()) + body
+    return _FORMAT + sha1_for(len(body))(body).digest() + body
 
 
 def _decoded(text: bytes, source: bytes) -> PrefixEvidence | None:
     start = len(_FORMAT) + _DIGEST_BYTES
     body = text[start:]
-    if text[:start] != _FORMAT + sha1(body).digest():
+    if text[:start] != _FORMAT + sha1_for(len(body))(body).digest():
         return None
     known, generation, place, form, messages, *held = loads(body)  # noqa: S302 - ours, checksummed
     if known != source or form not in CONVERSATION_FORMS:

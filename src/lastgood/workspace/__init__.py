@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Literal, TypeVar
 
     from lastgood.catalogue.checkpoints import SqliteCatalogue
+    from lastgood.conversation.files import EvidenceMemory
     from lastgood.engine import ObjectWriter
     from lastgood.errors import Invalid
     from lastgood.host import Clock, Processes, Reserve, ScanRequest
@@ -385,6 +386,7 @@ class WorkspaceState:
         self._ledgers = LedgersOfStore(opened, anchor=anchor_path(environment))
         self._scanner: ScannerOfChoice | None = None
         self._watch: DirectoryWatch | None = None
+        self._spoken: EvidenceMemory | None = None
         self.auto_maintenance: AutoMaintenance = AutoMaintenance(maintenance)
         self.rescued: tuple[str, ...] = opened.rescued
         self.observers: list[Observer] = []
@@ -415,6 +417,8 @@ class WorkspaceState:
             self._scanner.close()
         if self._watch is not None:
             self._watch.close()
+        if self._spoken is not None:
+            self._spoken.write()
         self._ledgers.close()
         self._catalogue.close()
         self._opened.close()
@@ -463,7 +467,16 @@ class WorkspaceState:
             from lastgood.scanner.watch import DirectoryWatch
 
             self._watch = DirectoryWatch(self._opened.directory, most=most)
+            self._catalogue.remember()
+            self._spoken = _memory()
+            import hashlib  # noqa: F401 - whose sums are several times as fast: from now on all are made so
         return self._watch
+
+    def prepare(self) -> None:
+        """Do, while nobody waits, what a save left to be done, and what the next one would have to."""
+        if self._spoken is not None:
+            self._spoken.write()
+        self._catalogue.ask_again(self.context.key)
 
     def recompose(self) -> Context:
         """Return the context of the folder, under the key that the catalogue knows it by now."""
@@ -494,7 +507,7 @@ class WorkspaceState:
             project_of=lambda: _project(opened, self._search_path, cache=cache),
             work_of=lambda: self._catalogue.work,
             processes_of=_processes,
-            transcripts_of=lambda: _transcripts(cache, self.environment),
+            transcripts_of=lambda: _transcripts(cache, self.environment, memory=self._spoken),
             reserve_of=lambda: _reserve(opened),
             ledgers=self._ledgers,
             measure=lambda: _measured(opened.directory),
@@ -504,7 +517,7 @@ class WorkspaceState:
                 journal=journal,
                 applier_of=lambda: _applier(self._root, kept=cache + KEPT),
                 project_of=lambda: _project(opened, self._search_path, cache=cache),
-                transcripts_of=lambda: _transcripts(cache, self.environment),
+                transcripts_of=lambda: _transcripts(cache, self.environment, memory=self._spoken),
                 ledgers=self._ledgers,
             ),
             session=self._session,
@@ -550,11 +563,19 @@ def _processes() -> Processes:
     return ProcFiles()
 
 
-def _transcripts(cache: bytes, environment: Mapping[str, str]) -> Transcripts:
+def _transcripts(
+    cache: bytes, environment: Mapping[str, str], *, memory: EvidenceMemory | None
+) -> Transcripts:
     from lastgood.conversation.files import TranscriptFiles
 
     make_private(cache)
-    return TranscriptFiles(cache, environment)
+    return TranscriptFiles(cache, environment, memory=memory)
+
+
+def _memory() -> EvidenceMemory:
+    from lastgood.conversation.files import EvidenceMemory
+
+    return EvidenceMemory()
 
 
 def _reserve(opened: Store) -> Reserve:

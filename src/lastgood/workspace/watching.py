@@ -219,6 +219,13 @@ class Watched:
         self._looked = now
         self.tell()
 
+    def prepare(self) -> None:
+        """Look up what whoever asks next needs to know; if that cannot be, they will hear of it."""
+        try:  # noqa: SIM105 - contextlib costs start-up time
+            self.state.prepare()
+        except LastgoodError:
+            pass
+
     def keep_last(self) -> bool:
         """Make a last checkpoint."""
         self.keep()
@@ -359,6 +366,8 @@ class Watches:
                 service.serve()
                 self._used = time.monotonic()
                 self.fit()
+                if self._all and not self._is_asked(service):
+                    self.last_used.prepare()
             for one in tuple(self._all):
                 if self._attempt(one.attend, one, own=own):
                     self._serve_from_now_on(service)
@@ -399,6 +408,11 @@ class Watches:
         if self._tidied < self._active_at():
             left.append(max(0.0, self._active_at() + _TIDY - now))
         return {descriptor for descriptor, _ in waiting.poll(min(left) * 1000)}
+
+    def _is_asked(self, service: Service) -> bool:
+        """Tell whether somebody waits for an answer."""
+        asking = service.descriptor
+        return asking is not None and bool(select.select([asking], [], [], 0)[0])
 
     def _is_over(self, service: Service | None, *, idle: float | None) -> bool:
         if idle is None:
