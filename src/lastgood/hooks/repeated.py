@@ -92,8 +92,11 @@ class Telling:
             os.close(self._descriptor)
 
     def _opened(self) -> int:
-        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-        return os.open(self._path, _FLAGS, 0o600)
+        try:
+            return os.open(self._path, _FLAGS, 0o600)
+        except FileNotFoundError:  # as nothing was kept of the workspace yet
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            return os.open(self._path, _FLAGS, 0o600)
 
     def _wait(self) -> None:
         """Wait for another one that was told the same, but not for ever: it may hang, or be stopped."""
@@ -166,6 +169,8 @@ def _place(digest: bytes) -> int:
 def _callers(content: bytes, digest: bytes, *, subject: bytes, now: int) -> list[int]:
     """Return which processes carried an event out a moment ago, since the same began or ended."""
     found: list[int] = []
+    if digest not in content:  # as of nearly all events
+        return found
     for line in content.splitlines():
         one, *numbers, of = line.split() if line.count(b" ") == _BLANKS else (b"", b"")
         if one != digest and of == subject != b"-":
