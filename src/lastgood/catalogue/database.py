@@ -556,7 +556,9 @@ class _Memory:
 
     def _go_on(self, version: tuple[object, ...]) -> None:
         if version != self._version or len(self._found) > _MOST_FOUND:
-            self._version, self._found = version, {}
+            # In this order: a signal may break off in between.
+            self._found = {}
+            self._version = version
 
 
 class Database:
