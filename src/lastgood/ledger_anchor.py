@@ -22,7 +22,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 _KEY_BYTES = 32
 _SLOT = 192
@@ -48,6 +48,7 @@ class LedgerAnchor:
         # Where what was seen of the store is written.
         self.file: str = to_text(self._path)
         self._last: tuple[bytes, LedgerState | None] = (b"", None)
+        self._is_private = False
 
     def key(self) -> bytes:
         """Return the key of this user on this machine, making it first if there is none."""
@@ -94,24 +95,37 @@ class LedgerAnchor:
             self._last = last = (content, _newest(content))
         return last[1]
 
+    def know(self, content: bytes, newest: LedgerState) -> None:
+        """Know what two slots hold that were written just now."""
+        self._last = (content, newest)
+
     @contextmanager
     def watch(self) -> Iterator[AnchorFile]:
         """Open what is written about the store, so that writing it later has no reason to fail."""
         try:
-            make_private(self._directory)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            descriptor = os.open(self._path, flags, PRIVATE_FILE)
+            descriptor = self._opened()
         except OSError as error:
             raise self._failed(error) from error
         try:
             try:
-                _fill(descriptor)
-                watch = AnchorFile(descriptor, self.newest)
+                watch = AnchorFile(descriptor, self)
             except OSError as error:
                 raise self._failed(error) from error
             yield watch
         finally:
             os.close(descriptor)
+
+    def _opened(self) -> int:
+        """Open the file, making the folder first, or closing it to others, where that was not done yet."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        if self._is_private:
+            try:
+                return os.open(self._path, flags, PRIVATE_FILE)
+            except FileNotFoundError:
+                pass
+        make_private(self._directory)
+        self._is_private = True
+        return os.open(self._path, flags, PRIVATE_FILE)
 
     def _failed(self, error: OSError) -> Storage:
         if error.errno in FULL:
@@ -126,10 +140,13 @@ class LedgerAnchor:
 class AnchorFile:
     """A look at what is written about a store, and the means to write it."""
 
-    def __init__(self, descriptor: int, newest: Callable[[bytes], LedgerState | None]) -> None:
+    def __init__(self, descriptor: int, anchor: LedgerAnchor) -> None:
         self._descriptor = descriptor
-        self._newest = newest
-        self.known: LedgerState | None = self._read()
+        self._anchor = anchor
+        content = self._read()
+        if len(content) < 2 * _SLOT:
+            _fill(descriptor)
+        self.known: LedgerState | None = anchor.newest(content)
 
     def advance(self, seen: LedgerState, *, anew: bool = False) -> None:
         """Remember a state unless a later one is known (``anew``: whatever is known).
@@ -138,16 +155,20 @@ class AnchorFile:
         """
         with suppress(OSError):
             self._hold()
-            known = self._read()
+            content = self._read()
+            known = self._anchor.newest(content)
             if anew:
                 os.pwrite(self._descriptor, bytes(2 * _SLOT), 0)
             elif known is not None and known.ledger == seen.ledger and known.serial >= seen.serial:
                 return
             # Two slots in turn: one torn by a crash leaves the other.
-            os.pwrite(self._descriptor, _slot(seen), seen.serial % 2 * _SLOT)
+            slot, place = _slot(seen), seen.serial % 2 * _SLOT
+            os.pwrite(self._descriptor, slot, place)
+            if not anew and len(content) == 2 * _SLOT and (known is None or known.ledger == seen.ledger):
+                self._anchor.know(content[:place] + slot + content[place + _SLOT :], seen)
 
-    def _read(self) -> LedgerState | None:
-        return self._newest(os.pread(self._descriptor, 2 * _SLOT, 0))
+    def _read(self) -> bytes:
+        return os.pread(self._descriptor, 2 * _SLOT, 0)
 
     def _hold(self) -> None:
         """Keep others from writing; BlockingIOError where one of them does not end, being stopped perhaps."""
