@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lastgood.cli.main import main
-from lastgood.cli.wording import fitted, width
+from lastgood.cli.wording import fitted, pairs, width
 from tools.command import COMMAND, Command
 from tools.terminal import Terminal
 
@@ -30,6 +30,12 @@ def test_prose_is_broken_between_words_and_commands_stay_whole() -> None:
     assert fitted(f"          to take it: {moved}", 30) == ["          to take it:", f"            {moved}"]
     assert fitted("one two three four", 9) == ["one two", "three", "four"]
     assert fitted("short", 9) == ["short"]
+
+
+def test_a_command_in_a_column_stays_whole() -> None:
+    command = "lastgood -C NEW_PLACE workspace attach /home/ada/projects/shop"
+    lines = pairs([("health", f"  if it was moved: {command}")], limit=60)
+    assert lines == ["health    if it was moved:", f"            {command}"]
 
 
 def test_what_belongs_together_is_read_in_one_line() -> None:

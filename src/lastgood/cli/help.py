@@ -57,6 +57,7 @@ REFS = """\
 How to name a checkpoint (REF)
 
   @                    where the workspace stands: saved last, or restored to
+                       as a whole (one of some paths leaves it)
   @~N                  N before that; so before any: cleanup~1, @good^, latest~2
   latest               the newest complete one that no restore saved
   ckpt_1a2b3c4d...     its id, or at least 4 digits of it, with or without ckpt_

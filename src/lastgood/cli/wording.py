@@ -388,7 +388,8 @@ def pairs(
 ) -> list[str]:
     """Return names and values as two columns, the values wrapped to keep within ``limit`` columns.
 
-    A name that takes more than half of these has a line to itself. ``paint`` is given the filled up names.
+    What is to be typed stays whole, as by `fitted`. A name that takes more than half of the columns has a
+    line to itself. ``paint`` is given the filled up names.
     """
     most = None if limit is None else limit // 2
     beside = [len(name) for name, _ in rows if most is None or len(name) <= most]
@@ -396,7 +397,8 @@ def pairs(
     room = None if limit is None else max(_LEAST, limit - widest - len(_GAP))
     lines = []
     for name, value in rows:
-        below = wrapped(value, room)
+        is_typed = room is not None and any(f": {mark} " in value for mark in _typed())
+        below = fitted(value, room) if is_typed and room is not None else wrapped(value, room)
         if len(name) > widest:
             lines.append(paint(name))
         else:
