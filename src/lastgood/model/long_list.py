@@ -466,9 +466,9 @@ def forget() -> None:
 
 
 def _make_room(kept: dict[Any, Any]) -> None:
-    """Let go of what was put longest ago, as far as that has to be."""
-    while len(kept) >= _MOST_LISTS:
-        kept.pop(next(iter(kept)), None)
+    """Let go of what was put longest ago, as far as that has to be; other threads may be at it."""
+    for oldest in list(kept)[: 1 - _MOST_LISTS]:
+        kept.pop(oldest, None)
 
 
 def stored_in(generation: str, *, has: Callable[[str], bool]) -> tuple[frozenset[bytes], ...]:
