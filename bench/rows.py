@@ -18,7 +18,7 @@ import threads
 import trees
 from bare import listed
 from drive import append_to_ten, files_below
-from least import Least, Server, looked_by_two, rate
+from least import Least, Proving, Server, looked_by_two, rate
 from sides import (
     GIT_ENVIRONMENT,
     ROOT,
@@ -747,25 +747,29 @@ def _least_of(bench: Bench, *, files: int) -> list[Row]:
     git, root = Git(), bench.tree(files, purpose="least-git")
     git.open(root, bench.store(git))
     git.first()
-    bare = Least(bench.tree(files, purpose="least"), os.path.join(bench.place, "stores", f"least-{files}"))
+    mine, store = bench.tree(files, purpose="least"), os.path.join(bench.place, "stores", f"least-{files}")
+    bare, proving = Least(mine, store), Proving(mine, f"{store}-proving")
+    by_verb: dict[str, Callable[[list[str]], None]] = {"save": bare.save, "restore": bare.restore}
+    by_verb |= {"unchanged": bare.unchanged, "proven": proving.unchanged}
     time.sleep(1.1)
     git.unchanged()
     turns = iter(range(300_000, 400_000))
 
     def by_git(verb: str) -> float:
-        if verb != "unchanged":
+        if verb in {"save", "restore"}:
             trees.edit(root, files=files, count=10, turn=next(turns))
-        return {"unchanged": git.unchanged, "save": git.save, "restore": git.restore}[verb]()
+        return {"save": git.save, "restore": git.restore}.get(verb, git.unchanged)()
 
     def by_least(verb: str) -> float:
-        changed = [] if verb == "unchanged" else bare.edited(next(turns))
+        changed = bare.edited(next(turns)) if verb in {"save", "restore"} else []
         before = time.perf_counter()
-        {"unchanged": bare.unchanged, "save": bare.save, "restore": bare.restore}[verb](changed)
+        by_verb[verb](changed)
         return time.perf_counter() - before
 
     rows = []
     for verb, work in (
         ("unchanged", "no-change save"),
+        ("proven", "no-change save that is to be believed"),
         ("save", "10-file save, durable"),
         ("restore", "restore of 10 files"),
     ):

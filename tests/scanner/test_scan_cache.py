@@ -75,6 +75,38 @@ def test_an_unchanged_workspace_is_not_read_again(desk: Desk, monkeypatch: pytes
     assert again.result == first.result
 
 
+def test_a_scanner_that_stays_reads_the_cache_again_only_where_another_wrote_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K6: what it remembers is no more than what lies there."""
+    plant(desk)
+    stays, other = desk.local(), desk.local()
+    read: list[object] = []
+    open_path = os.open
+
+    def counted(path: bytes, flags: int, *rest: int, **named: int) -> int:
+        if isinstance(path, bytes) and path.endswith(b"/scan.records"):
+            read.append(path)
+        return open_path(path, flags, *rest, **named)
+
+    monkeypatch.setattr(os, "open", counted)
+    desk.scanner = stays
+    desk.save()
+    read.clear()
+    desk.write("d1/new", "one")
+    desk.save()
+    desk.save()
+    assert read == []
+    desk.scanner = other
+    desk.write("d1/new", "two")
+    desk.save()
+    read.clear()
+    desk.scanner = stays
+    found = desk.save()
+    assert len(read) == 1
+    assert desk.held(found)[b"d1/new"][2] == b"two"
+
+
 @pytest.mark.damages
 def test_who_only_looks_reads_no_file_again_where_the_store_has_lost_them(
     project: Path, store: Path, monkeypatch: pytest.MonkeyPatch
@@ -120,6 +152,8 @@ def test_any_series_of_changes_comes_out_as_without_a_cache(
     monkeypatch.setattr(scanner, "_SEVERAL_DIRECTORIES", large)
     chance = random.Random(seed)
     plant(desk)
+    if seed % 2:  # one that stays, and remembers what it read and wrote
+        desk.scanner = desk.local()
     for _ in range(12):
         scan = desk.save()
         shutil.copytree(desk.cache, desk.cache.with_name("aside"))

@@ -55,16 +55,20 @@ class Desk:
         settings = {key: wanted.pop(key) for key in tuple(wanted) if key in CaptureSettings._fields}
         fields["settings"] = CaptureSettings(**settings)  # type: ignore[arg-type]
         writer = self.engine.writer()
-        scanner = self.scanner or WorkspaceScanner(
+        scanner = self.scanner or self.local()
+        scan = scanner.scan(ScanRequest(**(fields | wanted)), writer=writer)  # type: ignore[arg-type]
+        writer.publish(durable=False)
+        return scan
+
+    def local(self) -> WorkspaceScanner:
+        """Return a scanner that works in this process."""
+        return WorkspaceScanner(
             cache=os.fsencode(self.cache),
             clock=self.clock,
             objects=self.engine,
             sleep=self.sleep,
             exact_on=self.exact_on,
         )
-        scan = scanner.scan(ScanRequest(**(fields | wanted)), writer=writer)  # type: ignore[arg-type]
-        writer.publish(durable=False)
-        return scan
 
     def save(self, **wanted: object) -> Scan:
         scan = self.scan(**wanted)

@@ -18,6 +18,7 @@ from lastgood import workspace as scanning
 from lastgood.errors import Busy, NotFound
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner import scan
+from lastgood.scanner.cache import CachedTree
 from lastgood.scanner.remote import RemoteScanner
 from lastgood.scanner.scan import ScanLimits, Starved, ThreadBudget, WorkspaceScanner
 from lastgood.testing.clock import FakeClock
@@ -44,10 +45,10 @@ class Choice:
         self.scanner = ScannerOfChoice(self._here, self._elsewhere, is_watched=lambda: False)
         self.desk.scanner = self.scanner
 
-    def _here(self) -> WorkspaceScanner:
+    def _here(self, known: CachedTree | None) -> WorkspaceScanner:
         self.here += 1
         return WorkspaceScanner(
-            cache=os.fsencode(self.desk.cache), clock=self.desk.clock, objects=self.engine
+            cache=os.fsencode(self.desk.cache), clock=self.desk.clock, objects=self.engine, known=known
         )
 
     def _elsewhere(self) -> RemoteScanner:

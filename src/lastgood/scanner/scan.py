@@ -90,6 +90,8 @@ if TYPE_CHECKING:
 MOST_NAMED = 100
 # So many directories are remembered: a plan, a guard and a report look at the same ones.
 _LISTINGS = 64
+# Of a cache of up to so many directories (3 MB) what was read, or written, stays in memory for the next scan.
+_REMEMBERED_DIRECTORIES = 2_000
 
 
 class IgnoreFiles:
@@ -175,6 +177,8 @@ class WorkspaceScan:
         # Who hears of changes, and is told what was kept.
         self.watch: DirectoryWatch | None = None
         self.exact_on: Callable[[int], int | None] = multigrain_device
+        # Who is told where nobody watches.
+        self.remember: Callable[[CachedTree], None] | None = None
 
     def directory(self, path: bytes) -> Sequence[Entry] | None:
         """Return the captured entries of a directory, sorted by name; None if it was not captured."""
@@ -332,6 +336,8 @@ class WorkspaceScan:
             kept = cache.keep(self._folder, snapshot)
         if kept is not None and watch is not None:
             watch.remember(self.result, kept, scanned=snapshot.records)
+        elif kept is not None and self.remember is not None:
+            self.remember(kept)
 
     def take_in(self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int) -> None:
         """Take what a restore has brought since into what is going to be kept, as far as that can be.
@@ -539,7 +545,8 @@ class WorkspaceScanner:
         known: CachedTree | None = None,
     ) -> None:
         self._watch = watch
-        self._read = known
+        # What lies in the cache as far as it was read, or written, here.
+        self.known: CachedTree | None = known
         self._folder = cache
         self._clock = clock
         self._objects = objects
@@ -590,7 +597,7 @@ class WorkspaceScanner:
     def _known(self, root: bytes) -> CachedTree:
         """Return what the last scan left; it is read again unless it was this process's."""
         watch = self._watch
-        held = self._read if watch is None else watch.known
+        held = self.known if watch is None else watch.known
         if (
             held is None
             or held.conditions is None
@@ -598,9 +605,20 @@ class WorkspaceScanner:
             or held.source is None
             or held.source != cache.source_of(self._folder)
         ):
-            return cache.load(self._folder, root)
+            loaded = cache.load(self._folder, root)
+            self._remember(loaded)
+            return loaded
         details = Details(self._folder, held.details.name, pending=held.details.pending)
         return CachedTree(held.conditions, records=held.records, details=details, source=held.source)
+
+    def _remember(self, known: CachedTree) -> None:
+        """Have the next scan read the cache again only where somebody else has written it, if it is small."""
+        if self._watch is None and known.source is not None and len(known.records) <= _REMEMBERED_DIRECTORIES:
+            # Its own details: to those of a scan is added what that finds.
+            details = Details(self._folder, known.details.name)
+            self.known = CachedTree(
+                known.conditions, records=known.records, details=details, source=known.source
+            )
 
     def _found_again(self, request: ScanRequest, root: int, watch: DirectoryWatch) -> WorkspaceScan | None:
         """Return what the last scan found if nothing was heard since, and nothing else changed."""
@@ -670,7 +688,7 @@ class WorkspaceScanner:
             texts=scan_pass.examiner.texts,
             worth_keeping=scan_pass.changed or conditions != known.conditions,
         )
-        found.watch, found.exact_on = self._watch, reader.exact_on
+        found.watch, found.exact_on, found.remember = self._watch, reader.exact_on, self._remember
         if self._watch is not None and not found.worth_keeping:
             self._watch.remember(found.result, found.snapshot, scanned=records)
         return found

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from lastgood.model.calls import Observer
     from lastgood.model.checkpoint import HealthNote
     from lastgood.model.report import StoreSize
+    from lastgood.scanner.cache import CachedTree
     from lastgood.scanner.remote import RemoteScanner
     from lastgood.scanner.scan import WorkspaceScanner
     from lastgood.scanner.watch import DirectoryWatch
@@ -78,13 +79,15 @@ class ScannerOfChoice:
 
     def __init__(
         self,
-        here: Callable[[], WorkspaceScanner],
+        here: Callable[[CachedTree | None], WorkspaceScanner],
         elsewhere: Callable[[], RemoteScanner],
         *,
         is_watched: Callable[[], bool],
     ) -> None:
         self._is_watched = is_watched
         self._here = here
+        # The last one here: what it knows of the cache need not be read again.
+        self._local: WorkspaceScanner | None = None
         self._elsewhere = elsewhere
         self._remote: RemoteScanner | None = None
         self._shunning = 0
@@ -93,7 +96,7 @@ class ScannerOfChoice:
     def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan:
         """Read the workspace."""
         if not _count() or self._is_watched():
-            return self._here().scan(request, writer=writer)
+            return self._next().scan(request, writer=writer)
         found = self._beside_threads(request, writer=writer)
         if found is not None:
             return found
@@ -110,6 +113,10 @@ class ScannerOfChoice:
         if self._remote is not None:
             self._remote.close()
 
+    def _next(self) -> WorkspaceScanner:
+        self._local = self._here(None if self._local is None else self._local.known)
+        return self._local
+
     def _beside_threads(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan | None:
         """Scan here while that goes well; None if it does not, or did not lately, or there is too much."""
         if self._is_large:
@@ -121,7 +128,7 @@ class ScannerOfChoice:
 
         thread_budget = ThreadBudget()
         try:
-            return self._here().scan(request, writer=writer, thread_budget=thread_budget)
+            return self._next().scan(request, writer=writer, thread_budget=thread_budget)
         except Starved:
             self._shunning = _SHUNNED if thread_budget.worn else 0
             return None
@@ -485,7 +492,7 @@ class WorkspaceState:
         settings, told = self._carried_on(row.key)
         cache = opened.directory + b"/workspaces/" + row.key.encode()
         self._scanner = scanner = ScannerOfChoice(
-            lambda: _here(opened, cache, watch=self._watch),
+            lambda known: _here(opened, cache, watch=self._watch, known=known),
             lambda: _elsewhere(opened, cache),
             is_watched=lambda: self._watch is not None,
         )
@@ -536,12 +543,16 @@ class WorkspaceState:
 
 
 # What only some verbs need is loaded when they do: it is a third of the start-up of `list`.
-def _here(opened: Store, cache: bytes, *, watch: DirectoryWatch | None) -> WorkspaceScanner:
+def _here(
+    opened: Store, cache: bytes, *, watch: DirectoryWatch | None, known: CachedTree | None
+) -> WorkspaceScanner:
     from lastgood.scanner.scan import WorkspaceScanner
 
     make_private(cache)
     # How young a file is can only be told by the clock that its times come from, whatever a caller's says.
-    return WorkspaceScanner(cache=cache, clock=SystemClock(), objects=opened.engine(), watch=watch)
+    return WorkspaceScanner(
+        cache=cache, clock=SystemClock(), objects=opened.engine(), watch=watch, known=known
+    )
 
 
 def _project(opened: Store, search_path: bytes, *, cache: bytes) -> ProjectGit:
