@@ -26,7 +26,7 @@ else:
 
         def __init__(self, wrapper: type) -> None:
             # As `functools.lru_cache` does; nobody asks a cache of statements how it fares.
-            self.lru_cache = lambda size: lambda ask: wrapper(ask, size, False, tuple)
+            self.lru_cache = lambda maxsize: lambda ask: wrapper(ask, maxsize, False, tuple)
 
     def _loaded() -> object:
         """Load SQLite's C part, without ``functools`` where no thread could meet the stand-in."""
