@@ -106,7 +106,7 @@ def run_for(program: "list[str]") -> "NoReturn":
 
 def _load_site() -> None:
     """Have Python find what else is installed, where a hook began without: only asking needs none of that."""
-    if sys.flags.no_site and sys.flags.safe_path and "site" not in sys.modules:
+    if sys.flags.no_site and sys.flags.ignore_environment and "site" not in sys.modules:
         import site
 
         site.main()

@@ -36,7 +36,7 @@ from tools.watcher import Watcher
 TORTURE = bool(os.environ.get("LASTGOOD_TORTURE"))
 _LOADED = b"lastgood.cli.main"
 # As `install` has a host start a hook.
-ENTERED = "-EPS", "-c", QUICK.format(folder=SOURCE, program=f'"{sys.executable}", "{COMMAND}"')
+ENTERED = "-ES", "-c", QUICK.format(folder=SOURCE, program=f'"{sys.executable}", "{COMMAND}"')
 
 
 @pytest.fixture

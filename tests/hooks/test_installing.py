@@ -216,10 +216,40 @@ def test_a_hook_goes_on_where_the_package_is_no_longer_where_it_was(
         assert "no JSON" in json.loads(done.stdout)["systemMessage"]
 
 
+def test_a_hook_blocks_nothing_where_the_program_is_gone_too(lastgood: Command, settings: Path) -> None:
+    """As once a checkout was moved: with 2, as Python ends by itself then, a host would stop its agent."""
+    handler = _handler(lastgood, settings)
+    words = [word.replace(SOURCE, "/gone").replace(COMMAND, "/gone/lastgood") for word in handler["args"]]
+    done = subprocess.run([handler["command"], *words], env={}, input=b"{}", capture_output=True, check=False)
+    assert (done.returncode, b"/gone/lastgood" in done.stderr) == (1, True)
+
+
+def test_a_hook_starts_python_by_options_that_every_python_knows(lastgood: Command, settings: Path) -> None:
+    """An older one that came into the place of its own would end with 2, which blocks: -P came with 3.11."""
+    assert set(_handler(lastgood, settings)["args"][0]) <= set("-EIS")
+
+
+def test_a_hook_runs_no_module_of_the_folder_that_it_is_started_in(
+    lastgood: Command, settings: Path, tmp_path: Path
+) -> None:
+    handler = _handler(lastgood, settings)
+    for name in ("codecs", "gc", "io", "json", "lastgood", "os", "posix", "site", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text("print('run'); raise SystemExit(9)")
+    done = subprocess.run(
+        [handler["command"], *handler["args"]],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path)},
+        input=b"{}",
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
 def test_a_hook_without_a_process_that_watches_finds_what_is_installed() -> None:
     """Its Python was started without that: ISA-L, by which saves compress, is only found so."""
     finds = "import sys; sys.path.append(sys.argv[1]); from lastgood import client; client._load_site()"
-    words = [sys.executable, "-EPS", "-c", f"{finds}; import isal", SOURCE]
+    words = [sys.executable, "-ES", "-c", f"{finds}; import isal", SOURCE]
     subprocess.run(words, env={}, check=True)
 
 

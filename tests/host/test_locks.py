@@ -122,12 +122,12 @@ def test_a_garbled_or_foreign_owner_record_gives_nothing_away(start: Start, lock
 
 
 def test_what_a_hook_has_python_run_is_left_out_of_its_name() -> None:
-    words = ["python", "-EPS", "-c", "print(flush=True); input()", "hook", "claude-code"]
+    words = ["python", "-ES", "-c", "print(flush=True); input()", "hook", "claude-code"]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, executable=sys.executable, stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         process.stdout.readline()  # before it runs, it may have no words yet
-        assert lock_owner.named(process.pid) == f"pid {process.pid} (python -EPS -c ... hook claude-code)"
+        assert lock_owner.named(process.pid) == f"pid {process.pid} (python -ES -c ... hook claude-code)"
         process.communicate(b"\n")
 
 

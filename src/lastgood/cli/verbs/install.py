@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 # Where a user's own settings are not those of a project, but beside them.
 _LOCAL = "settings.local.json"
 # Starts the client in a Python that looks for nothing else that is installed (decision 067). Where the
-# package is gone from there, as with another Python in the same place, the program itself finds it.
+# package is gone from there, as with another Python in the same place, the program itself finds it. Whatever
+# is gone, Python ends with 1: 2, as of a script that is not there or an option not known, blocks an agent.
 QUICK = (
-    'import posix, sys; at, by = "{folder}", [{program}];'
-    ' posix.access(at + "/lastgood/client.py", 4) or posix.execv(by[0], by + sys.argv[1:]);'
+    'import posix, sys; del sys.path[0]; at, by = "{folder}", [{program}];'
+    ' posix.access(at + "/lastgood/client.py", 4)'
+    ' or [posix.stat(one) for one in by if "/" in one] and posix.execv(by[0], by + sys.argv[1:]);'
     " sys.path.append(at); from lastgood.client import run_for; run_for(by)"
 )
 # Below these each version has a folder of its own; the program's name leads to the last.
@@ -175,7 +177,7 @@ def _started() -> tuple[str, ...]:
     if sys.platform != "linux" or not is_there or not is_plain or goes or "PYTHONHOME" in os.environ:
         return program
     by = ", ".join(f'"{one}"' for one in program)
-    return sys.executable, "-EPS", "-c", QUICK.format(folder=PACKAGE_FOLDER, program=by)
+    return sys.executable, "-ES", "-c", QUICK.format(folder=PACKAGE_FOLDER, program=by)
 
 
 def _is_plain(path: str) -> bool:
