@@ -172,7 +172,7 @@ def _request(words: "Sequence[str]", *, id: str, given: bytes | None) -> bytes:
 
 def _input() -> bytes:
     """Return all that comes on standard input; OSError."""
-    found = b""
+    parts: list[bytes] = []
     while True:
         try:
             part = posix.read(0, _READ_BYTES)
@@ -182,8 +182,8 @@ def _input() -> bytes:
             select([0], [], [])
             continue
         if not part:
-            return found
-        found += part
+            return b"".join(parts)
+        parts.append(part)
 
 
 def _store(words: "Sequence[str]") -> str | None:
