@@ -339,7 +339,7 @@ def time_meant(text: str) -> str | None:
     words = words[: len(words) - (len(words) > 1 and words[-1] in _AGO)]
     if words == ["yesterday"]:
         return "1d"
-    if words[:1] == ["half"] and words[-1:] in (["hour"], ["day"]):
+    if words[:1] == ["half"] and words[1:-1] in ([], ["a"], ["an"]) and words[-1] in {"hour", "day"}:
         return "30m" if words[-1] == "hour" else "12h"
     if len(words) == 1 and words[0] in _UNIT_WORDS and said.endswith(" ago"):
         words = ["1", *words]
@@ -348,7 +348,8 @@ def time_meant(text: str) -> str | None:
         words = [words[0].removesuffix(unit), unit] if unit else words
     if len(words) == 2 and words[1] in _UNIT_WORDS:
         span = _NUMBER_WORDS.get(words[0], words[0]) + words[1][0]
-        return None if duration(span) is None else span
+        if duration(span) is not None:
+            return span
     if _time_of_day(text) is not None or minutes_of_date(text) is not None:
         return text
     if len(text) >= len("2026-11-21") and timestamp(text) is not None:
@@ -368,11 +369,11 @@ def _odd_time(text: str) -> str | None:
     found = re.fullmatch(r"(\d{1,6})h(?:ours?)?(?:and)?(\d{1,4})m?(?:in(?:utes)?)?", text)
     if found is not None:
         return f"{int(found[1]) * 60 + int(found[2])}m"
-    found = re.fullmatch(r"(\d{1,4})[.,](\d)(h|d|m)[a-z]*", text)
-    if found is None:
+    found = re.fullmatch(r"(\d{1,4})[.,](\d)([a-z]+)", text)
+    if found is None or found[3] not in _UNIT_WORDS:  # a month is no minute
         return None
     tenths = int(found[1]) * 10 + int(found[2])
-    seconds = tenths * _UNITS[found[3]] // 10
+    seconds = tenths * _UNITS[found[3][0]] // 10
     return f"{seconds // 60}m" if seconds >= 60 else f"{seconds}s"
 
 

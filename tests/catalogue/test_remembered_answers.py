@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lastgood.catalogue.checkpoints import SqliteCatalogue
+from lastgood.catalogue.work import SessionTransaction
 from lastgood.model.checkpoint import Checkpoint
 from lastgood.model.session import Owner, Session
 from lastgood.testing.clock import FakeClock
@@ -88,3 +89,14 @@ def test_what_was_asked_lately_is_looked_up_at_rest(
     catalogue.ask_again(KEY)
     assert len(asked) == 2
     assert database.known(("number",), ask) == 2
+
+
+def test_what_was_taken_back_is_not_told(catalogue: SqliteCatalogue, other: SqliteCatalogue) -> None:
+    def fail(work: SessionTransaction) -> None:
+        work.open_session(_session("sess_1"))
+        assert [one.id for one in catalogue.work.sessions(KEY, state="active")] == ["sess_1"]
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        catalogue.work.change(fail)
+    assert catalogue.work.sessions(KEY, state="active") == other.work.sessions(KEY, state="active") == ()

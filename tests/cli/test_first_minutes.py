@@ -154,6 +154,26 @@ def test_a_project_that_is_gone_can_be_named_on_a_terminal_from_the_folder_above
     assert (kept.project / "a.txt").exists()
 
 
+def test_a_path_beside_a_project_that_is_gone_is_one_whatever_it_says(kept: Command) -> None:
+    """K2, T12a: after ``--``, where a word would mean everything."""
+    (kept.project / "all").write_text("all\n", encoding="utf-8")
+    kept("save")
+    shutil.rmtree(kept.project)
+    with Terminal(
+        [sys.executable, COMMAND, "restore", kept.project.name, "--", "all"],
+        cwd=kept.project.parent,
+        environment=kept.environment | {"TERM": "xterm-256color"},
+        columns=80,
+        rows=24,
+        starts=True,
+    ) as terminal:
+        terminal.until("Go ahead?")
+        assert any("1 file to write" in line for line in terminal.everything)
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    assert [one.name for one in kept.project.iterdir()] == ["all"]
+
+
 def test_lastgood_alone_where_a_project_is_gone_proposes_to_make_it_again(kept: Command) -> None:
     """T12a."""
     shutil.rmtree(kept.project)

@@ -359,6 +359,11 @@ def test_times_are_understood_as_people_say_them() -> None:
         "ago": None,
         "before": None,
         "12:99pm": None,
+        "1.5 days": "2160m",
+        "1.5 months": None,
+        "2.5mo": None,
+        "half past the hour": None,
+        "half": None,
     }
     assert {one: time_meant(one) for one in said} == said
 

@@ -511,6 +511,9 @@ _abandoned: list[sqlite3.Connection] = []
 
 def _version(connection: sqlite3.Connection) -> tuple[object, ...]:
     """Return what is another once anybody changed anything, this connection or others."""
+    if connection.in_transaction:
+        # What is read here may be taken back, which SQLite does not count: it is never known again.
+        return (object(),)
     (others,) = connection.execute("PRAGMA data_version").fetchone()
     return connection, others, connection.total_changes
 

@@ -76,14 +76,20 @@ def _gone_project(call: Call, console: Console, error: LastgoodError) -> Call | 
     if not above or not console.can_ask or call.has("yes") or call.has("directory"):
         return None
     given = (*call.arguments, *(call.paths or ()))
+    loose = len(given) - call.literal
     for at, word in enumerate(given):
         place = os.path.normpath(os.path.join(above, word))
         if f"-C {quoted(place)} restore @" in error.hint:
-            rest = tuple(one for one in (*given[:at], *given[at + 1 :]) if one.lower() not in SILENT) or (
-                "@",
+            others = [(where >= loose, one) for where, one in enumerate(given) if where != at]
+            said = [one for literal, one in others if not literal and one.lower() not in SILENT]
+            paths = [one for literal, one in others if literal]
+            said = said if said or paths else ["@"]
+            return call.replace(
+                arguments=tuple(said[:1]),
+                paths=(*said[1:], *paths) or None,
+                options={**call.options, "directory": (place,)},
+                literal=len(paths),
             )
-            options = {**call.options, "directory": (place,)}
-            return call.replace(arguments=rest[:1], paths=rest[1:] or None, options=options, literal=0)
     return None
 
 
