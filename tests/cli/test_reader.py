@@ -97,12 +97,12 @@ def test_a_ref_is_never_taken_as_an_option_nor_an_option_as_a_ref(words: tuple[s
     assert "a REF never begins with '-'" in refused(*words).message
 
 
-def test_another_scope_is_answered_with_those_that_there_are() -> None:
+def test_another_scope_is_answered_with_those_that_there_are_and_how_a_path_is_given() -> None:
     """T11."""
     error = refused("restore", "@", "--only", "metrics")
     assert (error.message, error.hint) == (
         "--only cannot be 'metrics'",
-        "it can be: files, conversation, progress, git",
+        "it can be: files, conversation, progress, git\na path stands alone: lastgood restore @ metrics",
     )
 
 
