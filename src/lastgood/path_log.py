@@ -310,15 +310,16 @@ def _sum(files: Sequence[FileDiff], name: str) -> int:
 
 
 def changed_paths(
-    context: Context, view: View, checkpoints: Sequence[Checkpoint]
+    context: Context, view: View, checkpoints: Sequence[Checkpoint], *, patient: bool
 ) -> dict[str, tuple[bytes, ...]]:
     """Return which paths differ at each of some checkpoints, newest first, from the one before it, by id.
 
-    Where that one is gone, it is the next of those given. What cannot be read tells of no path.
+    Where that one is gone, it is the next of those given. What cannot be read tells of no path. `Busy` while
+    bytes are freed, at once unless somebody is ``patient``.
     """
     by_id = {one.id: one for one in checkpoints}
     found: dict[str, tuple[bytes, ...]] = {}
-    with context.locks.share_store(wait=context.wait):
+    with context.locks.share_store(wait=context.wait if patient else 0):
         for place, one in enumerate(checkpoints):
             before = None
             if one.manifest.previous is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import sys
 
@@ -290,3 +291,12 @@ def test_a_list_on_a_terminal_says_what_changed_at_what_nobody_named(kept: Comma
     kept("save")
     assert "(auto) a.txt" in seen(kept, "list")[1]
     assert "(auto)  " in kept("list").out
+
+
+def test_a_list_on_a_terminal_waits_for_nobody_who_frees_bytes(kept: Command) -> None:
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    kept("save")
+    with open(kept.store / "locks" / "store.lock", "rb+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shown = seen(kept, "list")[1]
+    assert "(auto)  " in shown

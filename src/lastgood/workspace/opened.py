@@ -391,14 +391,17 @@ class OpenWorkspace:
 
         return blame(self._context, inside(path, self._context.root), private=private)
 
-    def changed_paths(self, checkpoints: Sequence[Checkpoint]) -> dict[str, tuple[bytes, ...]]:
+    def changed_paths(
+        self, checkpoints: Sequence[Checkpoint], *, patient: bool = True
+    ) -> dict[str, tuple[bytes, ...]]:
         """Return which paths changed at some checkpoints since the one before each, by id.
 
-        They are given newest first, as `list` returns them. One that cannot be read tells of no path.
+        They are given newest first, as `list` returns them. One that cannot be read tells of no path. Where
+        bytes are being freed it waits for that; it raises `Busy` at once unless it is ``patient``.
         """
         from lastgood.path_log import changed_paths
 
-        return changed_paths(self._context, self._view, checkpoints)
+        return changed_paths(self._context, self._view, checkpoints, patient=patient)
 
     def conversation(self, ref: Ref, *, redacted: bool = False) -> tuple[dict[str, object], ...]:
         """Return the messages that a checkpoint holds, exactly, or without known secrets.

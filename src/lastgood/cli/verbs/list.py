@@ -12,7 +12,7 @@ from lastgood.cli.opening import open_group
 from lastgood.cli.references import ignored_hint, is_ignored, why_ignored
 from lastgood.cli.searching import SEARCHED, few_paths, searched
 from lastgood.cli.wording import UNTITLED, count, place_cell, table, title
-from lastgood.errors import NotFound
+from lastgood.errors import LastgoodError, NotFound
 from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable, to_bytes, within
 from lastgood.value import cast
@@ -123,7 +123,10 @@ def _labels(checkpoints: Sequence[Checkpoint], workspace: OpenWorkspace) -> dict
     """Return what is said of the first of those that nobody named: which files changed at them."""
     unnamed = [one for one in checkpoints if title(one) == UNTITLED and one.previous is not None][:_LABELLED]
     few = [one for one in unnamed if _changed(one) <= _MANY]
-    changed = workspace.changed_paths(few)
+    try:
+        changed = workspace.changed_paths(few, patient=False)
+    except LastgoodError:  # as bytes are being freed: a list waits for nobody
+        return {}
     return {one.id: f"{UNTITLED} {few_paths(changed.get(one.id, ()))}".rstrip() for one in few}
 
 
