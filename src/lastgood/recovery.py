@@ -35,6 +35,7 @@ from lastgood.restore.finish import settle_restore
 from lastgood.restore.restore import (
     RestoreRequest,
     apply,
+    demand_consent,
     head_moved,
     irreversible,
     plan_restore,
@@ -480,7 +481,7 @@ def _agreed_rollback(context: Context, view: View, found: Found, way: _Way) -> _
             session=found.run,
             interrupted_restore=way.settled.done,
         )
-        way.consent(back.told(seen, preview(context, view, back.plan)))
+        demand_consent(way.consent, back.told(seen, preview(context, view, back.plan)))
     return back
 
 

@@ -9,12 +9,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lastgood
 from lastgood.check import record_verdict
-from lastgood.errors import Conflict, Damaged, LastgoodError
+from lastgood.errors import Conflict, Damaged, LastgoodError, Usage
 from lastgood.model.checkpoint import Check
 from lastgood.model.operation import RestorePlan
 from lastgood.restore.apply import DescriptorApplier
@@ -501,3 +502,29 @@ def test_what_is_raised_when_the_plan_is_told_leaves_all_as_it_is(
 
     assert workspace.restore(saved.id, consent=told.append).planned == told[1] == told[0]
     assert (project / "file").read_text() == "then"
+
+
+def test_a_consent_that_answers_instead_of_raising_leaves_all_as_it_is(
+    workspace: Workspace, project: Path
+) -> None:
+    """A no as `False`, or what would have to be awaited, is not to be taken for a yes."""
+
+    def no(_plan: RestorePlan) -> Any:
+        return False
+
+    (project / "file").write_text("then")
+    saved = workspace.save().checkpoint
+    (project / "file").write_text("now")
+    with pytest.raises(Usage, match="consent returned"):
+        workspace.restore(saved.id, consent=no)
+    assert (project / "file").read_text() == "now"
+
+
+def test_a_consent_is_not_passed_over_where_there_is_no_plan(
+    workspace: Workspace, project: Path, tmp_path: Path
+) -> None:
+    (project / "file").write_text("then")
+    saved = workspace.save().checkpoint
+    with pytest.raises(Usage, match="has no plan"):
+        workspace.restore(saved.id, to=tmp_path / "aside", consent=lambda _plan: None)
+    assert not (tmp_path / "aside").exists()

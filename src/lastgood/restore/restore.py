@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from stat import S_ISREG
 
-from lastgood.errors import Conflict, Invalid, Unsafe
+from lastgood.errors import Conflict, Invalid, Unsafe, Usage
 from lastgood.ignore import Includes, TreeRules, is_hand_written
 from lastgood.lease import current_work, state_of
 from lastgood.model.canonical import dumps
@@ -37,7 +37,8 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TypeVar
 
     from lastgood.context import Context
     from lastgood.literals import Scope
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from lastgood.restore.only_agent import AgentWork
     from lastgood.trees import Files
     from lastgood.view import View
+
+    Told = TypeVar("Told")
 
 
 # --- What refuses a plan, because the workspace is not as it was planned for ---
@@ -343,10 +346,20 @@ def _restored(
 ) -> RestoreReport:
     with _planned(restoring, view, request) as (made, snapshot):
         if consent is not None:
-            consent(made)
+            demand_consent(consent, made)
         if not any(step.forced for step in made.steps):
             return _carry_out(restoring, made, snapshot, target=request.target)
     return _scan_and_apply(restoring, made, request.target)
+
+
+def demand_consent(consent: Callable[[Told], object], told: Told) -> None:
+    """Tell somebody what is about to be done; what they raise goes on, and no answer is taken for a yes."""
+    answer = consent(told)
+    if answer is not None:  # a no as False, or a coroutine that nobody awaits
+        raise Usage(
+            f"the consent returned {type(answer).__name__}, not None",
+            hint="have it raise an error to refuse, and return nothing to agree; it is not awaited",
+        )
 
 
 @contextmanager

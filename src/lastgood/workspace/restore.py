@@ -190,6 +190,8 @@ class Restores(OpenWorkspace):
         if to is not None:
             if ref is None:
                 raise _no_ref()
+            if consent is not None:
+                raise Usage("a restore aside has no plan to agree to", hint="leave the consent out")
             return self._aside(self._view.resolve(ref), to, limited=bool(paths), extent=extent)
         return self._restore(ref, paths, extent=extent, discard=discard, force=force, consent=consent)
 
