@@ -522,3 +522,18 @@ def test_a_relative_transcript_is_meant_from_the_current_folder(
     command("save", "--transcript", os.path.relpath(file, project))
     assert command("show", "@", "--json").json["checkpoint"]["conversation"]["source"] == str(file)
     command("save", "--transcript", "nothing", expect=10)
+
+
+def test_what_goes_on_with_a_conversation_is_the_last_line_after_a_yes(
+    project: Path, store: Path, claude: Path
+) -> None:
+    """T11: the one before the question has scrolled away, and the host names another as it ends."""
+    command = Command(project, store)
+    (project / "a.txt").write_text("then\n")
+    command("save", "said", "--transcript", str(claude))
+    (project / "a.txt").write_text("now\n")
+    append(claude, said("later"))
+    shown = command.terminal("restore", "@", answers="y\n").out
+    asked, _, after = shown.partition("Go ahead?")
+    assert "  go on with it: claude --resume " in asked
+    assert after.splitlines()[-1].startswith("go on with it: claude --resume ")

@@ -353,12 +353,18 @@ def _says_nothing(side: Mapping[str, object]) -> bool:
     return not found.tasks or is_command(found)
 
 
+def resume_lines(part: PartOutcome) -> list[str]:
+    """Return what to type to go on with a conversation that was, or is to be, written for its host."""
+    if part.result == "kept" or "resume_command" not in part.details:
+        return []
+    return [f"  go on with it: {printable(str(part.details['resume_command']))}"]
+
+
 def part_lines(part: PartOutcome, then: Progress | None = None) -> list[str]:
     """Return what becomes, or became, of one part beside files; ``then`` is the progress it leads to."""
     lines = [f"{_PARTS[part.scope]}: {_part_words(part, then)}"]
     details = part.details
-    if part.result != "kept" and "resume_command" in details:
-        lines.append(f"  go on with it: {printable(str(details['resume_command']))}")
+    lines += resume_lines(part)
     if isinstance(details.get("kept"), str):
         lines.append(f"  the HEAD before is kept as {printable(str(details['kept']))}")
     if isinstance(details.get("branch_before"), str):

@@ -19,6 +19,7 @@ from lastgood.cli.plans import (
     plan_lines,
     remarks,
     report_counts,
+    resume_lines,
     shortened_plan,
     spared_lines,
     step_line,
@@ -722,6 +723,9 @@ def _tell(
         console.note(f"you are still at {called(workspace.get(at or '@'))}: only what was asked for came")
     if report.operation is not None:
         console.line(f"take it back with: {call.command('undo')}")
+    for line in (one for part in report.parts for one in resume_lines(part)):
+        if line in told:  # long ago, before files and a question: it is what is typed next
+            console.line(line.strip())
 
 
 def _tell_lost(console: Console) -> None:
