@@ -235,4 +235,5 @@ def test_a_file_that_a_merge_put_beside_another_is_told_from_the_projects(kept: 
     path.write_text("mine\n", encoding="utf-8")
     kept("restore", "one", "--merge", "--yes", "--", "a.txt", expect=3)
     told = kept("status").out
-    assert re.search(r"added    a\.txt\.lastgood-ckpt_\w{8}\n +left by a merge: take it or delete it\n", told)
+    says = "left beside by an undo or a merge: take it or delete it"
+    assert re.search(rf"added    a\.txt\.lastgood-ckpt_\w{{8}}\n +{says}\n", told)

@@ -217,6 +217,24 @@ def test_a_long_diff_goes_through_the_pager(kept: Command) -> None:
     assert all(line.startswith("paged: ") for line in lines)
 
 
+@pytest.mark.skipif(shutil.which("less") is None, reason="needs less")
+def test_the_pager_says_how_to_go_on_and_what_to_type_is_seen_before_it_is_left(kept: Command) -> None:
+    for number in range(21):
+        (kept.project / "a.txt").write_text(f"{number}\n", encoding="utf-8")
+        kept("save", f"change {number}")
+    with shown(kept, "log", "a.txt", PAGER="less", NO_COLOR="1") as terminal:
+        terminal.until("space: more, q: leave")
+        assert terminal.shown[:2] == [
+            "to bring one back: lastgood restore ID a.txt",
+            "when a text came into it, or went: lastgood log -S TEXT a.txt",
+        ]
+        terminal.type(" ")
+        terminal.until("(END) q: leave")
+        terminal.type("q")
+        assert terminal.end() == 0
+        assert sum("when a text came" in line for line in terminal.everything) == 1
+
+
 def test_what_fits_on_the_screen_is_not_paged(kept: Command) -> None:
     (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
     assert "+third" in seen(kept, "diff", PAGER="sed 's/^/paged: /'", NO_COLOR="1")
@@ -634,6 +652,7 @@ def test_an_undo_of_what_changed_since_asks_whether_to_keep_that(lastgood: Comma
     (lastgood.project / "a").write_text("three\n")
     shown = lastgood.terminal("undo", answers="n", expect=130).out
     assert "This takes back the restore of" in shown
+    assert "Files that it did not touch stay as they are, edited since or not." in shown
     assert "a has changed since. What can be done without losing that:" in shown
     assert "(a as it was before the restore)" in shown
     assert "change  b" in shown

@@ -390,10 +390,11 @@ def test_a_question_names_each_path_once_and_marks_what_nothing_has_kept(kept: C
     (kept.project / "new.txt").unlink()
     shown = plain(kept.terminal("restore", "one", answers="n\n", expect=130).out)
     told = [line for line in shown.partition("Go ahead?")[0].splitlines() if line.startswith("  ")]
+    at = kept("list", "--json").json["checkpoints"][0]["id"][:13]
     assert told == [
-        "  delete  mine.txt  (added since)",
-        "  change  a.txt  (modified since)",
-        "  stays   new.txt  (deleted since)",
+        f"  delete  mine.txt  (added since {at})",
+        f"  change  a.txt  (modified since {at})",
+        f"  stays   new.txt  (deleted since {at})",
     ]
 
 
@@ -435,10 +436,11 @@ def test_a_path_that_git_ignores_is_told_so_also_when_it_is_gone(kept: Command) 
     (kept.project / "build").rmdir()
     said = kept("restore", "build", "--yes", expect=10).err
     assert said.startswith(
-        "lastgood: no checkpoint holds the path 'build': git ignores it, so it cannot come back\n"
+        "lastgood: no checkpoint holds the path 'build': git ignores it, and of what git ignores only "
+        "small files like .env are held, so it cannot come back\n"
     )
     assert "status --ignored" not in said  # which lists what is there
-    assert "no checkpoint holds 'build': git ignores it\n" in kept("log", "build", expect=10).err
+    assert "no checkpoint holds 'build': git ignores it, " in kept("log", "build", expect=10).err
 
 
 def test_a_path_as_it_is_shown_is_found_from_within_a_folder(kept: Command) -> None:

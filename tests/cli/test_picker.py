@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -58,6 +59,7 @@ def test_enter_shows_what_would_happen_and_a_yes_does_it(three: Command) -> None
         terminal.until(HELP)
         assert ["the third" in line for line in terminal.shown[1:4]] == [True, False, False]
         assert "1 file changed" in terminal.shown[1]
+        assert "  1 file  ckpt_" in terminal.shown[3]  # nothing was before it
         terminal.type(ENTER)
         terminal.until("Go ahead?")
         assert any("change  a.txt" in line for line in terminal.shown)
@@ -209,6 +211,9 @@ def test_rewind_without_a_number_begins_where_it_would_go(three: Command) -> Non
     with shown(three, "rewind") as terminal:
         terminal.until(HELP)
         assert any(line.startswith(">") and "the second" in line for line in terminal.shown)
+        assert terminal.shown[0] == "Rewind to:"
+        beside = [re.split(r"\s{2,}", line)[-2] for line in terminal.shown[1:4]]
+        assert beside == ["1 file changed", "takes back 1 state", "takes back 2 states"]
         terminal.type(ENTER)
         terminal.until("Go ahead?")
         assert any("Back by 1 saved state:" in line for line in terminal.everything)
@@ -503,7 +508,7 @@ def test_what_agents_changed_since_what_is_picked_is_taken_back(lastgood: Comman
     lastgood("save", "my notes")
     lastgood("run", "--", "sh", "-c", "echo agent > b")
     with shown(lastgood, "rewind", "--only-agent") as terminal:
-        terminal.until("Rewind, and keep all up to and with:")
+        terminal.until("Rewind to:")
         terminal.type("my notes")
         terminal.until("my notes")
         terminal.type(ENTER)
@@ -525,7 +530,7 @@ def test_all_that_agents_changed_since_is_taken_back_however_long_ago(lastgood: 
             workspace.within(session).save(f"turn {number}", kind="turn", actor=Actor(type="agent"))
         workspace.session_end(session)
     with shown(lastgood, "rewind", "--only-agent") as terminal:
-        terminal.until("Rewind, and keep all up to and with:")
+        terminal.until("Rewind to:")
         terminal.type("the beginning")
         terminal.until("1 of 1")
         terminal.type(ENTER)

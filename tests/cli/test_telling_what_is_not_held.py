@@ -118,6 +118,19 @@ def test_status_says_how_much_is_ignored_and_lists_it_when_asked(lastgood: Comma
     assert lastgood("status", "--json").json["ignored"] == ["build/", "venv/"]
 
 
+def test_status_says_how_much_of_what_was_not_held_is_gone(lastgood: Command) -> None:
+    """S5."""
+    built(lastgood)
+    lastgood("save", "first")
+    assert "gone" not in lastgood("status").out
+    shutil.rmtree(lastgood.project / "build")
+    told = lastgood("status").out
+    assert "ignored      1 entry not held; which: lastgood status --ignored\n" in told
+    assert "             1 entry that the checkpoint did not hold is gone\n" in told
+    shutil.rmtree(lastgood.project / "venv")
+    assert "ignored      2 entries that the checkpoint did not hold are gone\n" in lastgood("status").out
+
+
 def too_large(lastgood: Command) -> None:
     built(lastgood)
     (lastgood.project / "big.bin").touch()

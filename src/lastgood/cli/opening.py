@@ -247,17 +247,26 @@ class Console:
         for text in texts:
             self.line(text)
 
-    def page(self, texts: Iterable[str]) -> None:
-        """Print lines of what was asked for, through the pager where they fill more than the screen."""
+    def page(self, texts: Iterable[str], *, hints: Sequence[str] = ()) -> None:
+        """Print lines of what was asked for, through the pager where they fill more than the screen.
+
+        A person on a terminal is told ``hints``: above what is paged, where they are seen before it is left,
+        else beside it.
+        """
         if not self.out_is_terminal:
             self.lines(texts)
             return
         from lastgood.cli.pager import paged
 
         content = "".join(f"{text}\n" for text in texts).encode("utf-8", "backslashreplace")
+        told = [*hints, ""] if hints and not self.quiet else []
+        above = "".join(f"{self._fitting(typable(one), 1)}\n" for one in told)
         self.flush()
-        if not paged(content):
-            self.send(content)
+        if paged(above.encode("utf-8", "backslashreplace") + content):
+            return
+        self.send(content)
+        for one in hints:
+            self.note(one)
 
     def send(self, content: bytes) -> None:
         """Print bytes of what was asked for, as they are."""
@@ -353,7 +362,7 @@ class Console:
         """Return names and values as lines of two columns, the names dimmed."""
         from lastgood.cli.wording import pairs
 
-        return pairs(rows, limit=self.columns(), paint=lambda name: self.styled(name, "dim"))
+        return pairs(rows, limit=self.columns(), paint=lambda name: self.styled(name, "dim"), prose=True)
 
     def columns(self, descriptor: int = 1) -> int | None:
         """Return the width of the terminal, None where that stream (standard output) is none."""

@@ -13,8 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# less: end at once if it fits, show colours, leave the text on the screen.
-_LESS = "FRX"
+# less: end at once if it fits, show colours, leave the text on the screen; and say how to go on.
+_LESS = r"FRX-Ps?e(END) q\: leave:space\: more, q\: leave.$"
 
 
 def paged(content: bytes) -> bool:

@@ -107,16 +107,17 @@ def pick(
     of_files: str | None = None,
     colour: bool,
     at: str | None = None,
-    first: str | None = None,
     typed: str = "",
+    takes: Mapping[str, str] = {},
 ) -> Picked | None:
     """Return what a person chose, None if they left.
 
-    The id ``at`` which the workspace stands is marked. The cursor begins there, at the ``first`` one, or at
-    the first that what was ``typed`` before leaves. Where files can be chosen alone, ``of_files`` is the
+    The id ``at`` which the workspace stands is marked. The cursor begins there, at the first of those of
+    which is told what going back to one ``takes``, which stands beside it, or at the first that what was
+    ``typed`` before leaves. Where files can be chosen alone, ``of_files`` is the
     question while some are looked for.
     """
-    picking = Picking(load, changed, holds=holds, at=at, first=first, of_files=of_files)
+    picking = Picking(load, changed, holds=holds, at=at, of_files=of_files, takes=takes)
     picking.begin(typed)
     with Screen() as screen:
         while True:
@@ -146,8 +147,8 @@ class Picking:
         *,
         holds: Holds,
         at: str | None,
-        first: str | None = None,
         of_files: str | None = None,
+        takes: Mapping[str, str] = {},
     ) -> None:
         self._load = load
         self._holds = cache(holds)
@@ -165,7 +166,9 @@ class Picking:
         self.typed: str = ""
         self._at = at
         self._of_files = of_files
+        self._takes = takes
         self._fill(_PAGE)
+        first = next(iter(takes), None)
         first = self._at if first is None else self._standing.get(first, first)
         self._cursor = next((number for number, one in enumerate(self._fitting) if one.id == first), 0)
 
@@ -252,7 +255,7 @@ class Picking:
         if not self._fitting:
             return ""
         more = "" if self._is_all else "+"
-        also = f" ({len(self._standing):,} with the same files are left out)" if self._standing else ""
+        also = f" ({len(self._standing):,} with the same files left out)" if self._standing else ""
         there = self.files or self._there(self._fitting[self._cursor])
         named = ": " + ", ".join(path_text(one) for one in there[:_NAMED]) if there else ""
         return f"{self._cursor + 1:,} of {len(self._fitting):,}{more}{also}{named}"
@@ -314,10 +317,16 @@ class Picking:
         return paths
 
     def _beside(self, checkpoint: Checkpoint) -> str:
-        """Return what a row says of the files: which of them was asked for, else how many changed."""
+        """Return what a row says: which file was asked for, else what it takes back, or how many changed."""
         those = self._those(checkpoint) if self._by_file and self.typed.strip() else ()
         if those:
             return ("" if self._holds(checkpoint.id, those[0]) else "deleted: ") + few_paths(those)
+        row = {checkpoint.id, *(id for id, by in self._standing.items() if by == checkpoint.id)}
+        takes = next((says for id, says in self._takes.items() if id in row), "")
+        if takes:
+            return takes
+        if checkpoint.previous is None:  # nothing that it holds differs from anything before
+            return count(checkpoint.manifest.files, "file")
         changes = checkpoint.manifest.changes
         return count(changes.added + changes.modified + changes.deleted, "file") + _CHANGED
 

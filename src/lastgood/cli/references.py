@@ -495,7 +495,8 @@ def _about_path(path: str, call: Call, workspace: OpenWorkspace) -> list[str]:
 
 def why_ignored(call: Call) -> str:
     """Return in words why no checkpoint holds what rules leave out of it."""
-    return f": git ignores it{', so it cannot come back' if call.verb.name == 'restore' else ''}"
+    why = ": git ignores it, and of what git ignores only small files like .env are held"
+    return f"{why}, so it cannot come back" if call.verb.name == "restore" else why
 
 
 def ignored_hint(path: str, call: Call, workspace: OpenWorkspace) -> str:

@@ -280,8 +280,9 @@ def _since(drift: DiffReport | None, plan: RestorePlan) -> dict[bytes, str]:
     """Return how paths changed since where one stands; nothing where the plan says just that."""
     if drift is None:
         return {}
+    when = f"since {short(drift.from_)}" if drift.from_ else "since"
     changed = {
-        path: f"{one.status} since" for one in drift.files for path in (one.path, one.old_path) if path
+        path: f"{one.status} {when}" for one in drift.files for path in (one.path, one.old_path) if path
     }
     spared = [one.path for one in plan.of("keep") if one.reason == SPARED]
     for path in spared:

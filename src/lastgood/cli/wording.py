@@ -384,12 +384,16 @@ def _whole(widths: Sequence[int]) -> int:
 
 
 def pairs(
-    rows: Sequence[tuple[str, str]], *, limit: int | None, paint: Callable[[str], str] = str
+    rows: Sequence[tuple[str, str]],
+    *,
+    limit: int | None,
+    paint: Callable[[str], str] = str,
+    prose: bool = False,
 ) -> list[str]:
     """Return names and values as two columns, the values wrapped to keep within ``limit`` columns.
 
-    What is to be typed stays whole, as by `fitted`. A name that takes more than half of the columns has a
-    line to itself. ``paint`` is given the filled up names.
+    What is to be typed stays whole, as by `fitted`, and ``prose`` ends its lines as there. A name that
+    takes more than half of the columns has a line to itself. ``paint`` is given the filled up names.
     """
     most = None if limit is None else limit // 2
     beside = [len(name) for name, _ in rows if most is None or len(name) <= most]
@@ -398,7 +402,7 @@ def pairs(
     lines = []
     for name, value in rows:
         is_typed = room is not None and any(f": {mark} " in value for mark in _typed())
-        below = fitted(value, room) if is_typed and room is not None else wrapped(value, room)
+        below = fitted(value, room) if room is not None and (prose or is_typed) else wrapped(value, room)
         if len(name) > widest:
             lines.append(paint(name))
         else:

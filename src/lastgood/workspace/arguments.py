@@ -383,13 +383,15 @@ def admit(
     )
     reason = refusal(root, homes=homes, temporary=temporary, bare_mount=bare)
     if reason is not None:
-        refused = f"{shown} is refused as a workspace: {reason}"
         named = "name a project folder: -C DIR\nall with checkpoints, gone ones too: lastgood workspace list"
         gone = gone_below()
         if gone:  # which is what somebody looks for who stands here
             others = (f"{one.message}\n{one.hint}" for one in gone[1:])
-            raise Unsafe(gone[0].message, hint="\n".join((gone[0].hint or "", *others, refused, named)))
-        raise Unsafe(refused, hint=f"{named}\nor, if it is really meant: the same with --allow-root")
+            raise Unsafe(gone[0].message, hint="\n".join((gone[0].hint or "", *others, named)))
+        raise Unsafe(
+            f"{shown} is refused as a workspace: {reason}",
+            hint=f"{named}\nor, if it is really meant: the same with --allow-root",
+        )
 
 
 def _is_mount(root: str, status: os.stat_result) -> bool:

@@ -60,7 +60,7 @@ def list_verb(call: Call, console: Console) -> int:
             console.document(list_document(_found(call, workspace, limit=limit)[0], at=at))
             return 0
         checkpoints, standing, paths = _rows(call, workspace, limit=limit)
-        labels = _labels(checkpoints, workspace) if console.out_is_terminal else {}
+        labels = labels_of(checkpoints, workspace) if console.out_is_terminal else {}
         nothing = "" if checkpoints else _nothing(call, workspace)
     if checkpoints:
         at = standing.get(at or "", at)
@@ -119,7 +119,7 @@ def _rows(
     return shown[:limit], {id: by for id, by in standing.items() if places[id] < last}, paths
 
 
-def _labels(checkpoints: Sequence[Checkpoint], workspace: OpenWorkspace) -> dict[str, str]:
+def labels_of(checkpoints: Sequence[Checkpoint], workspace: OpenWorkspace) -> dict[str, str]:
     """Return what is said of the first of those that nobody named: which files changed at them."""
     unnamed = [one for one in checkpoints if title(one) == UNTITLED and one.previous is not None][:_LABELLED]
     few = [one for one in unnamed if _changed(one) <= _MANY]

@@ -15,7 +15,7 @@ from lastgood.cli.references import (
 )
 from lastgood.cli.searching import few_paths
 from lastgood.cli.typed_paths import alike_lines, alike_of, as_typed, only_meant, path_of, same_name
-from lastgood.cli.verbs.list import NAME_ROOM, list_verb
+from lastgood.cli.verbs.list import NAME_ROOM, labels_of, list_verb
 from lastgood.cli.verbs.show import print_bytes
 from lastgood.cli.wording import called, size, table, title
 from lastgood.errors import NotFound
@@ -65,7 +65,7 @@ def log_verb(call: Call, console: Console) -> int:
         elif call.has("text"):
             _show_found(report, call, console, workspace=workspace)
         else:
-            _show_changes(report, typed or ".", call, console)
+            _show_changes(report, typed or ".", call, console, workspace=workspace)
     return 0
 
 
@@ -129,8 +129,12 @@ def _way_back(newest: PathChange, call: Call, workspace: OpenWorkspace) -> str:
     return f"as it was then: {call.command(f'restore {holder.short_id} {path}')}"
 
 
-def _show_changes(report: LogReport, typed: str, call: Call, console: Console) -> None:
-    rows = [_HEADER, *(_row(one, console) for one in report.changes)]
+def _show_changes(
+    report: LogReport, typed: str, call: Call, console: Console, *, workspace: OpenWorkspace
+) -> None:
+    found = [one.checkpoint for one in report.changes]
+    labels = labels_of(found, workspace) if console.out_is_terminal else {}
+    rows = [_HEADER, *(_row(one, console, label=labels.get(one.checkpoint.id)) for one in report.changes)]
     console.page(
         table(
             rows,
@@ -139,18 +143,19 @@ def _show_changes(report: LogReport, typed: str, call: Call, console: Console) -
             expendable=(3, 5, 4),
             room=NAME_ROOM,
             paint=console.painter({0: "yellow", 3: "dim", 4: CHANGES}),
-        )
+        ),
+        hints=(
+            f"to bring one back: {call.command(f'restore ID {quoted(typed)}')}",
+            f"when a text came into it, or went: {call.command(f'log -S TEXT {quoted(typed)}')}",
+        ),
     )
-    if console.out_is_terminal:
-        console.note(f"to bring one back: {call.command(f'restore ID {quoted(typed)}')}")
-        console.note(f"when a text came into it, or went: {call.command(f'log -S TEXT {quoted(typed)}')}")
 
 
-def _row(change: PathChange, console: Console) -> tuple[str, ...]:
+def _row(change: PathChange, console: Console, *, label: str | None) -> tuple[str, ...]:
     checkpoint = change.checkpoint
     return (
         checkpoint.short_id,
-        title(checkpoint),
+        label or title(checkpoint),
         console.moment(checkpoint.manifest.created_at),
         checkpoint.kind,
         change.status,

@@ -207,11 +207,17 @@ def _restore_agent(call: Call, console: Console) -> int:
 
 
 def _picked(
-    call: Call, console: Console, workspace: Restores, *, first: str | None = None, typed: str = ""
+    call: Call,
+    console: Console,
+    workspace: Restores,
+    *,
+    typed: str = "",
+    takes: Mapping[str, str] = {},
 ) -> Picked | None:
-    """Return what a person picks, of what was typed, the cursor beginning at an id; None if they leave.
+    """Return what a person picks, of what was typed, None if they leave.
 
-    A restore without paths is limited to files that they looked for.
+    A restore without paths is limited to files that they looked for. ``takes`` says what a rewind takes back
+    to each checkpoint, and the cursor begins at the first of these.
     """
     from lastgood.cli.picker import Picked, pick
 
@@ -229,12 +235,12 @@ def _picked(
         lambda wanted: workspace.list(limit=wanted, brief=True),
         workspace.changed_paths,
         holds=lambda ref, path: holds(ref, to_text(path), workspace),
-        question="Rewind, and keep all up to and with:" if rewinds else "Restore:",
+        question="Rewind to:" if rewinds else "Restore:",
         of_files=None if rewinds or is_limited else "Restore only files with:",
         colour=console.colour,
         at=workspace.stands_at(),
-        first=first,
         typed=typed,
+        takes=takes,
     )
     return None if picked is None else picked.replace(checkpoint=workspace.get(picked.checkpoint.id))
 
@@ -288,7 +294,9 @@ def _rewind(call: Call, console: Console, *, workspace: Restores) -> int:
     target = None if extent is None else extent.target
     if picks:  # where nothing before differs, there is still what to pick from
         extents = workspace.preview_rewinds(_STEPS)
-        picked = _picked(call, console, workspace, first=extents[0].target.id if extents else None)
+        of_agent = call.has("only-agent")  # which is taken back of all turns or runs since
+        takes = {one.target.id: "" if of_agent else _takes(one) for one in extents}
+        picked = _picked(call, console, workspace, takes=takes)
         target = None if picked is None else picked.checkpoint
         extent = None if target is None else _extent_to(target, extents, call, workspace=workspace)
     if target is None or extent is None:
@@ -307,6 +315,13 @@ def _rewind(call: Call, console: Console, *, workspace: Restores) -> int:
         turns=extent.steps,
         beside=None if unknown else beside,
     )
+
+
+def _takes(extent: RewindExtent) -> str:
+    """Return how much a rewind takes back, as its plan counts it."""
+    said = len(extent.under_way) + len(extent.turns or extent.runs)
+    noun = "run" if extent.runs else "turn"
+    return f"takes back {count(said, noun) if said else count(extent.steps, 'state')}"
 
 
 def _extent_to(
@@ -603,11 +618,12 @@ def _agreed(operation: Operation, call: Call, console: Console, *, workspace: Re
 
 
 def _meant(operation: Operation, call: Call, *, workspace: Restores) -> str:
-    """Return the sentence that says of what an undo, or a redo, is."""
+    """Return the sentences that say of what an undo, or a redo, is."""
     does = "takes back" if call.verb.name == "undo" else "does again"
     titles = {one.id: called(one) for one in workspace.list(brief=True)}
     age = ago(operation.at, now=time.time_ns())
-    return f"This {does} the {_named(operation, titles)} of {moment(operation.at)}, made {age}."
+    told = f"This {does} the {_named(operation, titles)} of {moment(operation.at)}, made {age}."
+    return f"{told}\nFiles that it did not touch stay as they are, edited since or not."
 
 
 def _then(operation: Operation, call: Call) -> str:

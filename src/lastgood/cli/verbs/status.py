@@ -39,6 +39,8 @@ _GAPS_SHOWN = 5
 _LEAST_CHANGED, _PROMPT = 3, 1
 # What a line of status has before the path of a change.
 _BEFORE_PATH = 25
+# Said of a file that holds the other version of a conflict.
+_BESIDE = "left beside by an undo or a merge: take it or delete it"
 _LEFT = {
     "rolled back": "was taken back, and waits",
     "set aside": "was left unfinished for another session",
@@ -266,7 +268,7 @@ def _drift(report: StatusReport, call: Call, console: Console) -> list[tuple[str
     for one in report.changed:
         status = console.styled(f"{one.status:8}", CHANGES.get(one.status, "yellow"))
         facts.append(("", f"  {status} {path_within(one.path, room)}"))
-        facts += [("", "           left by a merge: take it or delete it")] if _is_of_merge(one) else ()
+        facts += [("", f"           {_BESIDE}")] if _is_of_merge(one) else ()
     drift = report.drift
     more = drift.added + drift.modified + drift.deleted - len(report.changed)
     if more:
@@ -282,6 +284,16 @@ def _is_of_merge(change: ChangedPath) -> bool:
 
 def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     """Tell how much is not held because rules leave it out, and what if that was asked for."""
+    then, now = report.at, report.ignored_count
+    gone = 0 if then is None or now is None or report.drift is None else then.manifest.ignored - now
+    facts = _ignored_now(report, call)
+    if gone > 0:
+        says = f"{count(gone, 'entry')} that the checkpoint did not hold {'is' if gone == 1 else 'are'} gone"
+        facts.append(("" if facts else "ignored", says))
+    return facts
+
+
+def _ignored_now(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     if not report.ignored_count:
         return [("ignored", "nothing here is left out")] if call.has("ignored") else []
     if not call.has("ignored"):
