@@ -219,6 +219,7 @@ def test_a_long_diff_goes_through_the_pager(kept: Command) -> None:
 
 @pytest.mark.skipif(shutil.which("less") is None, reason="needs less")
 def test_the_pager_says_how_to_go_on_and_what_to_type_is_seen_before_it_is_left(kept: Command) -> None:
+    kept.environment.pop("LESS", None)
     for number in range(21):
         (kept.project / "a.txt").write_text(f"{number}\n", encoding="utf-8")
         kept("save", f"change {number}")
