@@ -10,6 +10,9 @@ True
 # Every start of the command executes this: nothing is imported here, `__future__` no more than ours.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema, SchemaSerializer
+
     from lastgood.aio import (
         AsyncBlock,
         AsyncLedger,
@@ -150,6 +153,7 @@ if TYPE_CHECKING:
         Settings,
         WatchSettings,
     )
+    from lastgood.value import Value
     from lastgood.workspace import Workspace, open_workspace
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.session import OpenSession
@@ -365,3 +369,25 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "open"])
+
+
+# What values ask for, who are below all rooms, when somebody wants them outside. What answers is loaded then.
+def document_of(value: "Value") -> dict[str, object]:
+    """Return what a verb says of a value with ``--json``."""
+    from lastgood.documents import told
+
+    return told(value)
+
+
+def schema_of(cls: "type[Value]", handler: "GetCoreSchemaHandler") -> "CoreSchema":
+    """Return what Pydantic makes of a class of values."""
+    from lastgood.pydantic_schema import schema_of
+
+    return schema_of(cls, handler)
+
+
+def serializer() -> "SchemaSerializer":
+    """Return by what Pydantic writes values."""
+    from lastgood.pydantic_schema import serializer
+
+    return serializer()

@@ -7,6 +7,7 @@ keyword-only dataclasses.
 
 from __future__ import annotations
 
+import sys
 from _operator import attrgetter
 
 __all__ = ["Alias", "Generic", "Value", "cast", "defaults", "fields", "setters"]
@@ -163,25 +164,23 @@ class Value(metaclass=_ValueType):
 
     def to_json(self) -> dict[str, object]:
         """Return it as a dict that `json` can write; of a report, what its verb says with ``--json``."""
-        document: dict[str, object] = _above("documents").told(self)
+        document: dict[str, object] = _package().document_of(self)
         return document
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        schema: CoreSchema = _above("pydantic_schema").schema_of(cls, handler)
+        schema: CoreSchema = _package().schema_of(cls, handler)
         return schema
 
     @property
     def __pydantic_serializer__(self) -> SchemaSerializer:
-        serializer: SchemaSerializer = _above("pydantic_schema").serializer()
+        serializer: SchemaSerializer = _package().serializer()
         return serializer
 
 
-def _above(room: str) -> ModuleType:
-    """Return the room that shows values outside, which is loaded only then: it is above them."""
-    from importlib import import_module
-
-    return import_module(f"lastgood.{room}")
+def _package() -> ModuleType:
+    """Return the package, which is above all rooms, and has those show values outside that can."""
+    return sys.modules["lastgood"]
 
 
 # The fields that hashes are made of: not those that may hold a dict, nor what is read when looked at.
