@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -248,6 +249,26 @@ def test_of_two_hundred_clients_at_once_none_does_harm(kept: Command) -> None:
         # The sixteen that it let in are gone; what a first save opens may stay.
         assert len(os.listdir(f"/proc/{watcher.process.pid}/fd")) < files + 4
     assert _saved(kept, "in the crowd") == [done.json["checkpoint"]["id"]]
+
+
+# Starts a program with more files open than a set of `select` has room for.
+_WITH_MANY_OPEN = """
+import os, resource, sys
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+nothing = os.open(os.devnull, os.O_RDONLY)
+for descriptor in range(10, 1040):
+    os.dup2(nothing, descriptor, inheritable=True)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 1200, reason="so many may not be open")
+def test_it_answers_on_with_more_than_a_thousand_files_open(kept: Command) -> None:
+    with answering(kept, ahead=(sys.executable, "-c", _WITH_MANY_OPEN)) as watcher:
+        assert called(kept, "status").served
+        watcher.greets()
+        assert eventually(lambda: called(kept, "status").served)
 
 
 @as_root

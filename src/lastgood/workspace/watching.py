@@ -411,8 +411,10 @@ class Watches:
 
     def _is_asked(self, service: Service) -> bool:
         """Tell whether somebody waits for an answer."""
-        asking = service.descriptor
-        return asking is not None and bool(select.select([asking], [], [], 0)[0])
+        asking, waiting = service.descriptor, select.poll()
+        if asking is not None:
+            waiting.register(asking, select.POLLIN)
+        return bool(waiting.poll(0))
 
     def _is_over(self, service: Service | None, *, idle: float | None) -> bool:
         if idle is None:
