@@ -495,3 +495,33 @@ def test_what_the_disk_does_not_take_of_a_restore_is_not_gone_on_from(
     assert texts(project) == then
     workspace.undo()
     assert texts(project) == now
+
+
+def test_a_restore_that_fails_has_closed_what_it_replaced(
+    workspace: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it goes on beside whoever hears of the failure."""
+    for number in range(60):
+        (project / f"file {number}").write_text("one")
+    saved = workspace.save("many").checkpoint
+    for number in range(60):
+        (project / f"file {number}").write_text("two")
+    original = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), os.stat(project)):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        original(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fsync)
+        with pytest.raises(Storage):
+            workspace.restore(saved.id)
+    assert not [one for one in map(_opened, os.listdir("/proc/self/fd")) if one.startswith(str(project))]
+
+
+def _opened(descriptor: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except FileNotFoundError:  # the listing's own
+        return ""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lastgood.model.tree import Entry
     from lastgood.snapshot import WorkspaceSnapshot
     from lastgood.transaction import RestoreTransaction
+    from lastgood.worktree import Applied
 
     Look = Callable[[bytes], Entry | None]
 
@@ -79,6 +80,15 @@ def apply_plan(execution: PlanExecution) -> Changed:
     except (Unsafe, Busy):  # by the applier's promise nothing has been written
         execution.abandon()
         raise
+    try:
+        return _concluded(execution, applied, guard=guard, journal=journal)
+    finally:
+        applied.end()
+
+
+def _concluded(execution: PlanExecution, applied: Applied, *, guard: str, journal: Journal) -> Changed:
+    """Prove what was carried out, record it, and close the journal."""
+    restoring, plan, snapshot = execution.restoring, execution.plan, execution.snapshot
     # While the last names go to the disk: what a path holds is the same before and after.
     proven, brought = _proven(restoring.context, plan.steps, applied.outcomes)
     snapshot.take_in(restoring, brought)
@@ -94,7 +104,6 @@ def apply_plan(execution: PlanExecution) -> Changed:
     else:
         with restoring.journal.closing():
             snapshot.remember()
-    applied.end()
     return Changed(outcomes=outcomes, guard=guard, parts=settled, operation=operation)
 
 
