@@ -82,16 +82,16 @@ class _Int(_SimpleCData):  # type: ignore[type-arg]  # at run time it has no arg
     _type_ = "i"
 
 
-class _Answer(_SimpleCData):  # type: ignore[type-arg]
+class Answer(_SimpleCData):  # type: ignore[type-arg]
     _type_ = "c"
 
 
-class _Call(CFuncPtr):
+class Call(CFuncPtr):
     _flags_ = FUNCFLAG_CDECL | FUNCFLAG_PYTHONAPI
     _restype_ = _Int
 
 
-_STATX_BYTES, _NOFOLLOW, _BASIC = 256, 0x100, 0x7FF
+STATX_BYTES, NOFOLLOW, BASIC = 256, 0x100, 0x7FF
 
 
 def listed(root: str) -> Listed:
@@ -103,11 +103,11 @@ def listed(root: str) -> Listed:
 
 def look(known: Listed) -> None:
     """Ask for the state of every file, in the way that takes Python least: no object is made of an answer."""
-    ask = _Call(dlsym(dlopen(None, 0), "statx"))  # type: ignore[arg-type]  # what is loaded already
-    answer = (_Answer * _STATX_BYTES)()
+    ask = Call(dlsym(dlopen(None, 0), "statx"))  # type: ignore[arg-type]  # what is loaded already
+    answer = (Answer * STATX_BYTES)()
     for folder, names in known:
         directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        if any(map(ask, repeat(directory), names, repeat(_NOFOLLOW), repeat(_BASIC), repeat(answer))):
+        if any(map(ask, repeat(directory), names, repeat(NOFOLLOW), repeat(BASIC), repeat(answer))):
             raise FileNotFoundError(folder)
         os.close(directory)
 

@@ -17,7 +17,7 @@ from _sha1 import sha1
 from itertools import repeat
 
 import trees
-from bare import _BASIC, _NOFOLLOW, _STATX_BYTES, Kept, Listed, _Answer, _Call, listed, look, read, sync
+from bare import BASIC, NOFOLLOW, STATX_BYTES, Answer, Call, Kept, Listed, listed, look, read, sync
 
 _COUNT = 10
 # So long a process is busy at most that nobody ends.
@@ -93,12 +93,12 @@ class Proving:
         os.makedirs(store, exist_ok=True)
         self._kept, self._store = Kept(store), store
         self._kept.commit(b"a checkpoint")
-        self._ask = _Call(dlsym(dlopen(None, 0), "statx"))  # type: ignore[arg-type]  # what is loaded already
+        self._ask = Call(dlsym(dlopen(None, 0), "statx"))  # type: ignore[arg-type]  # what is loaded already
         folders = listed(root)
-        size = _STATX_BYTES * max(len(names) for _, names in folders)
+        size = STATX_BYTES * max(len(names) for _, names in folders)
         memory = bytearray(size)
-        whole = (_Answer * size).from_buffer(memory)
-        self._answers = [byref(whole, start) for start in range(0, size, _STATX_BYTES)]
+        whole = (Answer * size).from_buffer(memory)
+        self._answers = [byref(whole, start) for start in range(0, size, STATX_BYTES)]
         view = memoryview(memory)
         twos, fours, eights = view.cast("H"), view.cast("I"), view.cast("Q")
         # Mode, inode, size, seconds and nanoseconds of both times: where they begin in an answer.
@@ -123,12 +123,12 @@ class Proving:
     def _look(self, folder: str, names: list[bytes]) -> tuple[tuple[int, int, int], bytes]:
         directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         seen = os.fstat(directory)
-        asked = map(self._ask, repeat(directory), names, repeat(_NOFOLLOW), repeat(_BASIC), self._answers)
+        asked = map(self._ask, repeat(directory), names, repeat(NOFOLLOW), repeat(BASIC), self._answers)
         assert not any(asked)
         os.close(directory)
-        many = len(names) * _STATX_BYTES
+        many = len(names) * STATX_BYTES
         columns = [
-            view[start // view.itemsize : many // view.itemsize : _STATX_BYTES // view.itemsize].tobytes()
+            view[start // view.itemsize : many // view.itemsize : STATX_BYTES // view.itemsize].tobytes()
             for view, start in self._columns
         ]
         states = blake2b(b"".join(columns), digest_size=16).digest()

@@ -136,17 +136,22 @@ def test_several_paths_in_a_project_that_is_gone_are_taken_as_one_is(kept: Comma
     assert "  create  a.txt\n  create  new.txt\n" in shown.out
 
 
-def test_a_project_that_is_gone_can_be_named_on_a_terminal_from_the_folder_above(kept: Command) -> None:
-    """T12a: what it means is shown before anything is done."""
-    shutil.rmtree(kept.project)
-    with Terminal(
-        [sys.executable, COMMAND, "restore", kept.project.name],
-        cwd=kept.project.parent,
-        environment=kept.environment | {"TERM": "xterm-256color"},
+def above(command: Command, *words: str) -> Terminal:
+    """Have the command typed in the folder above the project."""
+    return Terminal(
+        [sys.executable, COMMAND, *words],
+        cwd=command.project.parent,
+        environment=command.environment | {"TERM": "xterm-256color"},
         columns=80,
         rows=24,
         starts=True,
-    ) as terminal:
+    )
+
+
+def test_a_project_that_is_gone_can_be_named_on_a_terminal_from_the_folder_above(kept: Command) -> None:
+    """T12a: what it means is shown before anything is done."""
+    shutil.rmtree(kept.project)
+    with above(kept, "restore", kept.project.name) as terminal:
         terminal.until("Go ahead?")
         assert any("will be made again" in line for line in terminal.everything)
         terminal.type("y\n")
@@ -159,14 +164,7 @@ def test_a_path_beside_a_project_that_is_gone_is_one_whatever_it_says(kept: Comm
     (kept.project / "all").write_text("all\n", encoding="utf-8")
     kept("save")
     shutil.rmtree(kept.project)
-    with Terminal(
-        [sys.executable, COMMAND, "restore", kept.project.name, "--", "all"],
-        cwd=kept.project.parent,
-        environment=kept.environment | {"TERM": "xterm-256color"},
-        columns=80,
-        rows=24,
-        starts=True,
-    ) as terminal:
+    with above(kept, "restore", kept.project.name, "--", "all") as terminal:
         terminal.until("Go ahead?")
         assert any("1 file to write" in line for line in terminal.everything)
         terminal.type("y\n")
