@@ -116,11 +116,15 @@ class FoundGitPosition(Value):
 
 
 class RealignedGit(Value):
-    """What came of realigning: what HEAD says now, and the ref under which the old commit is kept."""
+    """What came of realigning: what HEAD says now, and the ref under which the old commit is kept.
+
+    ``left`` are files of ours that a failing disk kept, a lock perhaps.
+    """
 
     head: str
     kept: str | None
     conflicts: tuple[bytes, ...]
+    left: tuple[str, ...]
 
 
 # --- What a scan is asked for, and what it found ---

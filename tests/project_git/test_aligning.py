@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from lastgood import project_git
 from lastgood.errors import Conflict, Damaged, LastgoodError, Unsafe, Unsupported
+from lastgood.project_git.restore import Realignment, left_behind
 from project_git.bench import Bench
 from tools.values import not_none
 
@@ -460,6 +462,18 @@ def test_a_lock_left_by_a_killed_process_of_ours_is_known_as_such(bench: Bench) 
     assert not [
         name for name in os.listdir(git_dir) if name.startswith("lastgood-") or name.endswith(".lock")
     ]
+
+
+def test_what_cannot_be_taken_away_is_named_and_keeps_no_lock(bench: Bench) -> None:
+    bench.commit("a")
+    found = not_none(project_git.find(os.fsencode(bench.path)))
+    beside = bench.path / ".git" / "lastgood-HEAD.new"
+    with Realignment(found, head=b"ref: refs/heads/main\n", index=b""):
+        os.unlink(beside)
+        os.mkdir(beside)  # is in the way as a file is that a disk keeps
+        assert bench.try_git("add", "a").returncode != 0  # the index is locked
+    assert left_behind(found) == [str(beside)]
+    bench.git("add", "a")
 
 
 def test_what_the_store_has_lost_is_said(bench: Bench) -> None:

@@ -46,6 +46,8 @@ _NOBODY = "0" * 40
 _KEPT_DIGITS = 16
 _WRITER = "lastgood <lastgood@localhost>"
 _TAIL_BYTES = 4096
+# How often it is tried to take away what lies beside HEAD and index: a lock that stays stops every git.
+_TRIES = 2
 
 
 class Held(Exception):
@@ -58,7 +60,6 @@ class Realignment:
     def __init__(self, found: Repository, *, head: bytes, index: bytes) -> None:
         self._found = found
         self._new = {HEAD: head, INDEX: index}
-        self._taken: list[bytes] = []
 
     def __enter__(self) -> Self:
         try:
@@ -88,8 +89,6 @@ class Realignment:
     def _put(self, name: bytes) -> None:
         os.rename(_lock(self._found, name), self._found.git_dir + b"/" + name)
         sync_directory(self._found.git_dir)
-        self._taken.remove(name)
-        os.unlink(_beside(self._found, name))
 
     def _take(self, name: bytes, content: bytes) -> None:
         beside, place = _beside(self._found, name), self._found.git_dir + b"/" + name
@@ -97,14 +96,31 @@ class Realignment:
         try:
             os.link(beside, _lock(self._found, name), follow_symlinks=False)
         except FileExistsError as error:
-            os.unlink(beside)
             raise Held from error
-        self._taken.append(name)
 
     def _release(self) -> None:
-        for name in self._taken:
-            clear(self._found, name)
-        self._taken = []
+        """Let go of the locks, and of what lies beside; what stays (`left_behind`) fails nothing."""
+        for name in self._new:
+            for _ in range(_TRIES):
+                try:
+                    clear(self._found, name)
+                except OSError:
+                    continue
+                break
+
+
+def left_behind(found: Repository) -> list[str]:
+    """Return the paths of what could not be taken away after HEAD and index were put back, locks first."""
+    left = []
+    for name in (HEAD, INDEX):
+        beside, lock = _beside(found, name), _lock(found, name)
+        try:
+            mine = _identity(beside)
+            if mine is not None:
+                left += [lock, beside] if _identity(lock) == mine else [beside]
+        except OSError:
+            continue  # a disk that says nothing of them has failed the rest as well
+    return [printable(to_text(path)) for path in left]
 
 
 def clear(found: Repository, name: bytes) -> None:
@@ -341,13 +357,15 @@ def realign(
                 kept = locks.put_head(old=now.commit, new=wanted.commit, message=words, at=at)
             if now.index != wanted.index:
                 locks.put_index()
-            return _realigned(found, content, kept=kept)
+        return _realigned(found, content, kept=kept)
     except Held:
         refuse_locked(found)
         raise Conflict("git is at work in the project", hint="try again") from None
     except OSError as error:
+        left = left_behind(found)
         raise Storage(
-            f"the project's git could not be written: {error.strerror}",
+            f"the project's git could not be written: {error.strerror}"
+            + (f"; delete what stayed there: {', '.join(left)}" if left else ""),
             hint="fix the disk or its permissions, then: lastgood recover",
         ) from error
 
@@ -473,7 +491,8 @@ def _refuse_missing(found: Repository, wanted: GitPosition, content: bytes, *, a
 def _realigned(found: Repository, content: bytes, *, kept: str | None) -> RealignedGit:
     text = _head(found).rstrip(b"\n")
     conflicts = _conflicts(Entries(content, repository=found))
-    return RealignedGit(head=to_text(text), kept=kept, conflicts=conflicts)
+    left = tuple(left_behind(found))
+    return RealignedGit(head=to_text(text), kept=kept, conflicts=conflicts, left=left)
 
 
 def _conflicts(entries: Entries) -> tuple[bytes, ...]:

@@ -77,6 +77,8 @@ def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
         return PartOutcome(scope="git", result="failed", reason=error.message)
     left, was = _left_branch(context, part, done.head, wanted=wanted), _named(part.before)
     remarks = _remarks(part, left, conflicts=len(done.conflicts))
+    if done.left:
+        remarks.append(f"delete what could not be taken away: {', '.join(done.left)}")
     return PartOutcome(
         scope="git",
         result="restored",
