@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lastgood.cli.started import NAME, typed_name
+from lastgood.cli.grammar import NAME, typed_name
 from lastgood.client import _BEGINNINGS
 from lastgood.ids import AGENTS
 from tools.command import COMMAND, ROOT, Command

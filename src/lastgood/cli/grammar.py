@@ -1,18 +1,24 @@
-"""What a command line may say: verbs, their arguments and options, and a call that was read."""
+"""What a command line may say: verbs, arguments, options, a call; how one is written that is to be typed."""
 
 from __future__ import annotations
 
-from lastgood.cli.started import NAME, program
+import os
+import sys
+
 from lastgood.paths import printable, to_bytes
 from lastgood.settings import SCOPES
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Literal
 
     Form = Literal["text", "number", "ref", "duration", "moment", "pair", "folder", "held", "path", "plan"]
+
+NAME = "lastgood"
+# Beside letters and digits, what a shell leaves as it is; not everywhere (`_is_read_otherwise`).
+_PLAIN = frozenset("@%+=:,./-_~{}")
 
 
 class Option(Value):
@@ -135,13 +141,74 @@ class Call(Value):
         return " ".join([*parts, words])
 
 
+# --- How a command is written that is to be typed, where the program was started ---
+
+
+class Started:
+    """What is known of how this process, or the client that it serves, was started.
+
+    ``client`` has the words of a client, where its shell looks, and its interpreter.
+    """
+
+    name: str | None = None
+    client: tuple[Sequence[str], str, str] | None = None
+
+
+def program() -> str:
+    """Return what to type for the program, as it was started."""
+    if Started.name is None:
+        mine = (sys.orig_argv, os.environ.get("PATH", ""), sys.executable)
+        words, path, python = Started.client or mine
+        Started.name = typed_name(words, path, python=python)
+    return Started.name
+
+
+def serve(words: Sequence[str], path: str, *, python: str) -> None:
+    """Take it for a client from now on, which was started so: nothing is looked up before somebody asks."""
+    Started.name, Started.client = None, (words, path, python)
+
+
+def typed_name(words: Sequence[str], path: str, *, python: str = "") -> str:
+    """Return what to type for the program: its name where a shell finds it by that, else how it was called.
+
+    ``words`` are those of the process, Python's own among them; ``path`` is where a shell looks, ``python``
+    the interpreter. Of other ways to start it nothing is known, and its name is what is left.
+    """
+    interpreter, script = words[0], next((word for word in words[1:] if not word.startswith("-")), "")
+    if words[1:3] == ["-m", NAME]:
+        installed = os.path.join(os.path.dirname(python), NAME)
+        return NAME if _is_found(installed, path) else f"{quoted(interpreter)} -m {NAME}"
+    if os.path.basename(script) != NAME or "-m" in words[: words.index(script)] or _is_found(script, path):
+        return NAME
+    shown = quoted(script if "/" in script else f"./{script}")
+    return shown if os.access(script, os.X_OK) else f"{quoted(interpreter)} {shown}"
+
+
+def _is_found(file: str, path: str) -> bool:
+    """Tell whether a file is what a shell runs by the program's name: the first of that name on ``path``."""
+    for folder in path.split(os.pathsep):
+        candidate = f"{folder}/{NAME}"
+        if candidate == file:
+            return True
+        if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
+            return os.path.realpath(candidate) == os.path.realpath(file)
+    return False
+
+
 def quoted(word: str) -> str:
     """Return a word as a shell takes it; control characters and what is no UTF-8 are spelled out."""
     if printable(word) != word:
         return "$'" + "".join(_spelled_out(ch) for ch in word) + "'"
-    if word and all(ch.isalnum() or ch in "@%+=:,./-_~{}" for ch in word) and not word.startswith("~"):
+    if word and all(ch.isalnum() or ch in _PLAIN for ch in word) and not _is_read_otherwise(word):
         return word
     return "'" + word.replace("'", "'\\''") + "'"
+
+
+def _is_read_otherwise(word: str) -> bool:
+    """Tell whether a shell may take a word of plain characters for a home, a program's path or several."""
+    if word[0] in "~=" or "=~" in word or ":~" in word:
+        return True
+    return "{" in word and ("," in word or ".." in word)
 
 
 def _spelled_out(ch: str) -> str:

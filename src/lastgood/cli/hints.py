@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.cli.grammar import quoted
-from lastgood.cli.started import NAME, program
+from lastgood.cli.grammar import NAME, program, quoted
 from lastgood.paths import printable
 
 TYPE_CHECKING = False

@@ -15,8 +15,17 @@ from codecs import getincrementaldecoder
 from functools import cache
 
 from lastgood.cli.folding import folded
-from lastgood.cli.searching import few_paths, paths_with, says
-from lastgood.cli.wording import UNTITLED, brief_moment, count, padded, path_text, shortened, title
+from lastgood.cli.searching import paths_with, says
+from lastgood.cli.wording import (
+    UNTITLED,
+    brief_moment,
+    count,
+    few_paths,
+    padded,
+    path_text,
+    shortened,
+    title,
+)
 from lastgood.cli.wording import width as columns_of
 from lastgood.paths import printable
 from lastgood.value import Value

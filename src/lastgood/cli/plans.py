@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
-from lastgood.cli.left_out import left_out_lines
 from lastgood.cli.progress import is_command
 from lastgood.cli.typed_paths import as_typed, for_other_programs, typed_below
 from lastgood.cli.wording import (
@@ -303,7 +302,11 @@ def lacks_transcript(report: RestoreReport) -> bool:
 
 def not_held_lines(report: RestoreReport, call: Call, *, root: str, asks: bool = False) -> list[str]:
     """Return what was there at the checkpoint, is missing, and is in no checkpoint (rules S5, S7, T12a)."""
-    lines = left_out_lines(report, call, root=root, asks=asks) if report.not_held else []
+    lines = []
+    if report.not_held:
+        from lastgood.cli.left_out import left_out_lines  # lazily: most often all that was there is held
+
+        lines = left_out_lines(report, call, root=root, asks=asks)
     purged = [one.path for one in report.not_held if one.reason == "purged" and not one.changed]
     if purged:
         shown = ", ".join(path_text(path) for path in purged[:_SHOWN])

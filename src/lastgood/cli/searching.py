@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from lastgood.cli.wording import moment, path_text
+from lastgood.cli.wording import moment
 from lastgood.paths import to_text
 
 TYPE_CHECKING = False
@@ -55,10 +55,3 @@ def searched(
         if all(by_path.values()):
             found[one.id] = sorted({path for those in by_path.values() for path in those})
     return found
-
-
-def few_paths(paths: Sequence[bytes]) -> str:
-    """Return the first of some paths, and how many more there are."""
-    if not paths:
-        return ""
-    return path_text(paths[0]) + (f" +{len(paths) - 1:,}" if len(paths) > 1 else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from lastgood.cli.started import NAME, program
+from lastgood.cli.grammar import NAME, program
 from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
@@ -69,6 +69,13 @@ def path_text(path: bytes) -> str:
     if len(text) <= _LONG_PATH:
         return text
     return f"{text[:_PATH_END]}…{text[-_PATH_END:]} ({len(path):,} bytes)"
+
+
+def few_paths(paths: Sequence[bytes]) -> str:
+    """Return the first of some paths, and how many more there are."""
+    if not paths:
+        return ""
+    return path_text(paths[0]) + (f" +{len(paths) - 1:,}" if len(paths) > 1 else "")
 
 
 def path_within(path: bytes, room: int | None) -> str:

@@ -15,7 +15,6 @@ from lastgood.host import SystemClock
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.journal import FileJournal
 from lastgood.paths import printable, to_bytes, to_text
-from lastgood.root import is_folder
 from lastgood.settings import PACKS_DUE, PACKS_WHEN_IDLE
 from lastgood.store import is_absent, make_private
 from lastgood.workspace.arguments import (
@@ -630,7 +629,8 @@ def _root(
     root = find_root(wanted, environment, known=paths.__contains__)
     if purpose != "make" or not os.path.isdir(root):
         root = place_of(root, wanted, environment, known=known)
-    if is_folder(to_bytes(root)) or not known(root):
+    is_there = os.path.isdir(root) and not os.path.islink(root)
+    if is_there or not known(root):
 
         def below() -> Sequence[HealthNote]:
             from lastgood.lease import gone_below  # lazily: only a folder that is refused pays for it

@@ -10,8 +10,15 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import open_group
 from lastgood.cli.references import ignored_hint, is_ignored, why_ignored
-from lastgood.cli.searching import SEARCHED, few_paths, searched
-from lastgood.cli.wording import UNTITLED, count, place_cell, table, title
+from lastgood.cli.searching import SEARCHED, searched
+from lastgood.cli.wording import (
+    UNTITLED,
+    count,
+    few_paths,
+    place_cell,
+    table,
+    title,
+)
 from lastgood.errors import LastgoodError, NotFound
 from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable, to_bytes, within

@@ -13,11 +13,16 @@ from lastgood.cli.references import (
     time_meant,
     why_ignored,
 )
-from lastgood.cli.searching import few_paths
 from lastgood.cli.typed_paths import alike_lines, alike_of, as_typed, only_meant, path_of, same_name
 from lastgood.cli.verbs.list import NAME_ROOM, labels_of, list_verb
 from lastgood.cli.verbs.show import print_bytes
-from lastgood.cli.wording import called, size, table, title
+from lastgood.cli.wording import (
+    called,
+    few_paths,
+    size,
+    table,
+    title,
+)
 from lastgood.errors import NotFound
 from lastgood.paths import to_bytes, to_text
 from lastgood.workspace.opened import OpenWorkspace

@@ -12,9 +12,18 @@ from lastgood.cli.phrases import SILENT, counted, in_our_words, refuse_counted, 
 from lastgood.cli.plans import part_lines, plan_counts, plan_lines, remarks, report_counts, told_parts
 from lastgood.cli.references import are_alike, as_meant, holds, is_path, looked_up, refuse_paths_alone
 from lastgood.cli.restoring import again, agreed, check_options, plan_of, restore, telling_what_is_left
-from lastgood.cli.searching import few_paths
 from lastgood.cli.typed_paths import as_typed, current, paths_of
-from lastgood.cli.wording import UNTITLED, ago, called, count, moment, shortened, table, title
+from lastgood.cli.wording import (
+    UNTITLED,
+    ago,
+    called,
+    count,
+    few_paths,
+    moment,
+    shortened,
+    table,
+    title,
+)
 from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Usage
 from lastgood.ids import short
 from lastgood.model.tree import Counts

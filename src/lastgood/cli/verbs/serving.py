@@ -6,9 +6,9 @@ import os
 
 from lastgood.cli import opening
 from lastgood.cli.faults import tell_interrupted
+from lastgood.cli.grammar import serve
 from lastgood.cli.opening import Console, Streams
 from lastgood.cli.reader import read
-from lastgood.cli.started import serve
 from lastgood.cli.verbs.hook import hook_verb
 from lastgood.cli.verbs.save import save_verb
 from lastgood.cli.verbs.status import status_verb
