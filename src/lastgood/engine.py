@@ -59,8 +59,11 @@ class ObjectWriter(Protocol):
     def directory(self, entries: Iterable[Entry]) -> TreeId:
         """Add a directory (entries in any order) and return its identity."""
 
-    def files(self, rows: Sequence[tuple[bytes, int, bytes]]) -> TreeId:
-        """Add a directory of files alone, each a name, permission bits and a blob id, sorted by name."""
+    def plain_directory(self, rows: Sequence[tuple[bytes, int, bytes]]) -> TreeId:
+        """Add a directory of files, and of directories with no other permissions than the defaults below.
+
+        Each is a name, its whole mode and an id, sorted by name.
+        """
 
     def checkpoint(
         self,

@@ -14,6 +14,7 @@ from lastgood.model.tree import (
     LINK,
     Entry,
     TreeId,
+    plain_entry,
 )
 from lastgood.value import Value, cast
 
@@ -112,9 +113,9 @@ class MemoryWriter:
         self._new.trees.setdefault(tree, {})[modes] = rows
         return TreeId(tree=tree, modes=modes)
 
-    def files(self, rows: Sequence[tuple[bytes, int, bytes]]) -> TreeId:
-        """Add a directory of files alone, each a name, permission bits and a blob id, sorted by name."""
-        return self.directory([Entry(name=name, kind=FILE, mode=mode, oid=oid) for name, mode, oid in rows])
+    def plain_directory(self, rows: Sequence[tuple[bytes, int, bytes]]) -> TreeId:
+        """Add a directory of files, and of directories with defaults below, sorted by name."""
+        return self.directory(map(plain_entry, rows))
 
     def checkpoint(
         self,

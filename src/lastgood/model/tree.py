@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from stat import S_IFDIR, S_IFREG
+
 from lastgood.paths import Covering, join
 from lastgood.value import Value, setters
 
@@ -74,6 +76,13 @@ class Entry(Value):
 
 
 _set_name, _set_kind, _set_mode, _set_oid, _set_modes = setters(Entry)
+
+
+def plain_entry(row: tuple[bytes, int, bytes]) -> Entry:
+    """Return the entry of a name, its whole mode and an id: a file, or a directory with defaults below."""
+    name, mode, oid = row
+    kind: EntryKind = DIRECTORY if mode & S_IFDIR else FILE
+    return Entry(name=name, kind=kind, mode=mode & ~(S_IFDIR | S_IFREG), oid=oid)
 
 
 def is_directory(entry: Entry | None) -> bool:

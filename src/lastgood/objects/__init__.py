@@ -9,6 +9,7 @@ subdirectory that has a modes tree itself.
 from __future__ import annotations
 
 from _operator import attrgetter, lt
+from stat import S_IFDIR, S_IFREG
 
 from lastgood.errors import Invalid
 from lastgood.ids import SHA1_SWITCH, sha1_for
@@ -101,7 +102,12 @@ _DEFAULTS = {
     SUBTREE: DEFAULT_DIRECTORY_MODE,
     SYMLINK: 0,
 }
-_HEADS = {DEFAULT_FILE_MODE: PLAIN + b" ", DEFAULT_EXECUTABLE_MODE: EXECUTABLE + b" "}
+# By the whole mode.
+_HEADS = {
+    S_IFREG | DEFAULT_FILE_MODE: PLAIN + b" ",
+    S_IFREG | DEFAULT_EXECUTABLE_MODE: EXECUTABLE + b" ",
+    S_IFDIR | DEFAULT_DIRECTORY_MODE: SUBTREE + b" ",
+}
 _FORMS = {
     PLAIN: (FILE, DEFAULT_FILE_MODE),
     EXECUTABLE: (FILE, DEFAULT_EXECUTABLE_MODE),
@@ -120,8 +126,8 @@ def encode_tree(rows: Iterable[Row]) -> bytes:
     return b"".join([row for _, row in keyed])
 
 
-def encode_files(rows: Sequence[tuple[bytes, int, bytes]]) -> bytes | None:
-    """Return the tree object of files alone, each a name, permission bits and an id, sorted by name.
+def encode_plain(rows: Sequence[tuple[bytes, int, bytes]]) -> bytes | None:
+    """Return the tree object of files and directories, each a name, a whole mode and an id, sorted by name.
 
     None for what takes more than that: other permissions than the defaults, and names to be refused.
     """
@@ -131,9 +137,13 @@ def encode_files(rows: Sequence[tuple[bytes, int, bytes]]) -> bytes | None:
     if not sound or not all(map(lt, names, names[1:])):
         return None
     try:
-        return b"".join([b"%b%b\0%b" % (_HEADS[mode], name, oid) for name, mode, oid in rows])
+        made = [b"%b%b\0%b" % (_HEADS[mode], name, oid) for name, mode, oid in rows]
     except KeyError:
         return None
+    keys = [name + b"/" if mode & S_IFDIR else name for name, mode, _ in rows]
+    if not all(map(lt, keys, keys[1:])):
+        made = [one for _, one in sorted(zip(keys, made, strict=True))]
+    return b"".join(made)
 
 
 def decode_tree(content: bytes) -> list[Row]:

@@ -6,7 +6,7 @@ import os
 import zlib
 
 from lastgood.errors import Internal, Invalid, Storage
-from lastgood.model.tree import FILE, Entry, TreeId
+from lastgood.model.tree import TreeId, plain_entry
 from lastgood.objects import (
     BLOB,
     COMMIT,
@@ -21,7 +21,7 @@ from lastgood.objects import (
     TREE,
     WORKSPACE,
     encode_commit,
-    encode_files,
+    encode_plain,
     encode_tree,
     split_entries,
 )
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lastgood.engine import Folder, ReadFolder
+    from lastgood.model.tree import Entry
     from lastgood.objects import Hasher
     from lastgood.objects.borrow import BlobImport
     from lastgood.objects.deflate_process import Answer, DeflateProcess, FileMaker, Files, Job, Made
@@ -309,14 +310,13 @@ class GitWriter:
         modes = self.add(TREE, encode_tree(modes_rows)) if modes_rows else b""
         return TreeId(tree=tree, modes=modes)
 
-    def files(self, rows: Sequence[tuple[bytes, int, bytes]]) -> TreeId:
-        """Add a directory of files alone, each a name, permission bits and a blob id, sorted by name."""
-        tree = encode_files(rows)
-        if tree is None:
-            return self.directory(
-                [Entry(name=name, kind=FILE, mode=mode, oid=oid) for name, mode, oid in rows]
-            )
-        return TreeId(tree=self.add(TREE, tree))
+    def plain_directory(self, rows: Sequence[tuple[bytes, int, bytes]]) -> TreeId:
+        """Add a directory of files, and of directories with no other permissions than the defaults below.
+
+        Each is a name, its whole mode and an id, sorted by name.
+        """
+        tree = encode_plain(rows)
+        return self.directory(map(plain_entry, rows)) if tree is None else TreeId(tree=self.add(TREE, tree))
 
     def checkpoint(
         self,

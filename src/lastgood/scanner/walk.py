@@ -523,11 +523,11 @@ class Builder:
     def _counted(self, path: bytes, rows: Sequence[Row]) -> tuple[DirectoryCounts, Sequence[Row], TreeId]:
         """Return what a directory's rows add up to, those that stay, and the identity of what it holds."""
         counts = DirectoryCounts()
-        if all(row[STATE] == CAPTURED and row[MODE] & FORMAT_MASK == FORMAT_FILE for row in rows):
-            counts.captured = counts.files = len(rows)
-            counts.bytes = sum([row[SIZE] for row in rows])
-            plain = [(row[NAME], row[MODE] & PERMISSIONS, row[OID]) for row in rows]
-            return counts, rows, self._writer.files(plain)
+        plain = self._plain(path, rows)
+        if plain is not None:
+            counts.captured = len(rows)
+            counts.files, counts.bytes, counts.ignored = plain[1]
+            return counts, rows, self._writer.plain_directory(plain[0])
         kept: list[Row] = []
         entries: list[Entry] = []
         for row in rows:
@@ -542,6 +542,36 @@ class Builder:
             if settled[STATE] != VANISHED:
                 kept.append(settled)
         return counts, kept, self._writer.directory(entries)
+
+    def _plain(
+        self, path: bytes, rows: Sequence[Row]
+    ) -> tuple[Sequence[tuple[bytes, int, bytes]], tuple[int, int, int]] | None:
+        """Return name, mode and id of each entry, and files, bytes and ignored ones in all of them.
+
+        None unless there are only files and directories, all captured, with no permissions to be told below.
+        """
+        plain = []
+        files = size = ignored = 0
+        inside = path + b"/" if path else b""
+        for name, mode, length, _, _, _, oid, state in rows:
+            if state != CAPTURED:
+                return None
+            form = mode & FORMAT_MASK
+            if form == FORMAT_FILE:
+                files += 1
+                size += length
+                plain.append((name, mode, oid))
+            elif form == FORMAT_DIRECTORY:
+                below = self.records.get(inside + name)
+                if below is None or below[MODES] or below[FLAGS] & BARE:
+                    return None
+                files += below[FILES]
+                size += below[BYTES]
+                ignored += below[LEFT]
+                plain.append((name, mode, below[TREE]))
+            else:
+                return None
+        return plain, (files, size, ignored)
 
     def _settled(self, row: Row, path: bytes, record: Record | None) -> Row:
         """Return the row of a directory with what has become of it, if it was to be entered."""

@@ -13,9 +13,10 @@ from __future__ import annotations
 import os
 import tempfile
 from functools import partial
+from stat import S_IFDIR, S_IFREG
 
 from lastgood.errors import Damaged, LastgoodError
-from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, TreeId
+from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, TreeId, plain_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -195,13 +196,24 @@ class EngineSuite:
         assert list(engine.directory(empty)) == []
         assert [entry.name for entry in engine.directory(tree)] == [b"empty"]
 
-    def test_files_alone_make_the_directory_that_their_entries_make(self) -> None:
+    def test_files_and_plain_directories_make_the_directory_that_their_entries_make(self) -> None:
         writer = self.make_engine().writer()
-        blob = writer.blob(b"hello")
-        for modes in ((0o644, 0o755, 0o644), (0o644, 0o600, 0o4755), ()):
-            rows = [(b"a%d" % place, mode, blob) for place, mode in enumerate(modes)]
-            entries = [file_entry(name, oid, mode) for name, mode, oid in rows]
-            assert writer.files(rows) == writer.directory(entries)
+        blob, inner = writer.blob(b"hello"), writer.directory([]).tree
+        file, directory = S_IFREG, S_IFDIR
+        for modes in (
+            (file | 0o644, file | 0o755, file | 0o644),
+            (file | 0o644, file | 0o600, file | 0o4755),
+            (directory | 0o755, file | 0o644),
+            (directory | 0o755, file | 0o644, directory | 0o700),
+            (),
+        ):
+            # Git sorts a directory as if its name ended in a slash: behind `a.`, before `a0`.
+            names = [b"a", b"a.", b"a0"]
+            rows = [
+                (name, mode, inner if mode & directory else blob)
+                for name, mode in zip(names, modes, strict=False)
+            ]
+            assert writer.plain_directory(rows) == writer.directory(map(plain_entry, rows))
 
     def test_a_name_that_no_directory_can_hold_is_refused(self) -> None:
         writer = self.make_engine().writer()
@@ -209,8 +221,8 @@ class EngineSuite:
         for name in (b"", b".", b"..", b"a/b", b"a\0b"):
             entries = [file_entry(name, blob)]
             assert_refused(partial(writer.directory, entries), LastgoodError)
-            assert_refused(partial(writer.files, [(name, 0o644, blob)]), LastgoodError)
-        assert_refused(lambda: writer.files([(b"a", 0o644, blob)] * 2), LastgoodError)
+            assert_refused(partial(writer.plain_directory, [(name, S_IFREG | 0o644, blob)]), LastgoodError)
+        assert_refused(lambda: writer.plain_directory([(b"a", S_IFREG | 0o644, blob)] * 2), LastgoodError)
         twice = [file_entry(b"a", blob), directory_entry(b"a", writer.directory([]))]
         assert_refused(lambda: writer.directory(twice), LastgoodError)
 
