@@ -21,19 +21,22 @@ _STOPPED = b"T"
 _OF_FILE = -1
 
 
+# What of this process does not change, by its number: a child has another.
+_own: dict[int, str] = {}
+
+
 def record(command: str) -> bytes:
     """Return the lines that tell who this process is."""
     pid = os.getpid()
-    lines = (
-        ("pid", str(pid)),
-        ("command", printable(command)),
-        ("since", iso(time.time_ns())),
-        ("host", os.uname().nodename),
-        ("started", _started(pid)),
-        ("boot", _first_line("/proc/sys/kernel/random/boot_id")),
-        ("namespace", _namespace()),
+    own = _own.get(pid)
+    if own is None:
+        _own.clear()
+        boot = _first_line("/proc/sys/kernel/random/boot_id")
+        own = _own[pid] = f"started {_started(pid)}\nboot {boot}\nnamespace {_namespace()}\n"
+    who = (
+        f"pid {pid}\ncommand {printable(command)}\nsince {iso(time.time_ns())}\nhost {os.uname().nodename}\n"
     )
-    return "".join(f"{name} {value}\n" for name, value in lines).encode("utf-8", "backslashreplace")
+    return (who + own).encode("utf-8", "backslashreplace")
 
 
 def describe(path: bytes) -> str:

@@ -387,7 +387,7 @@ class WorkspaceSnapshot:
         beside = {name: items for name, items in lists.items() if items.oid not in own}
         equal = None
         if facts is not None and not beside:
-            equal = self._equal(facts.newest) or self._equal(self._latest(facts))
+            equal = self._equal(facts.newest) or self._equal_below_guards(facts)
         if equal is not None and self._holds(equal, lists):
             self._mend()
             return equal.id
@@ -403,14 +403,17 @@ class WorkspaceSnapshot:
         wanted = {items.oid for items in lists.values()}
         return wanted <= own and not self.context.engine.missing(wanted)
 
-    def _latest(self, facts: LatestFacts) -> CheckpointFacts | None:
-        """Return where the workspace stands if nothing but guards came after it.
+    def _equal_below_guards(self, facts: LatestFacts) -> Checkpoint | None:
+        """Return where the workspace stands if that is equal, and nothing but guards came after it.
 
         By a guard's number is told what came before an operation and what after it: none is an older one.
         """
+        equal = self._equal(facts.at)
+        if equal is None:
+            return None
         query = Query(workspace_key=self.context.key, complete=True, guards=False, limit=1, brief=True)
         newest = self.context.catalogue.find(query)
-        return facts.at if facts.at is not None and newest and newest[0].id == facts.at.id else None
+        return equal if newest and newest[0].id == equal.id else None
 
     def _request(self, budget: float | None) -> ScanRequest:
         """Return what to scan.

@@ -105,6 +105,37 @@ def change(project: Path, chance: random.Random) -> None:
 
 
 @pytest.mark.usefixtures("exact")
+def test_an_edit_beside_what_was_restored_is_in_the_next_save(workspace: Workspace, project: Path) -> None:
+    plant(project)
+    saved = workspace.save("one").checkpoint
+    (project / "d1" / "e1" / "f1").write_text("edited\n")
+    (project / "d1" / "e1" / "f13").write_text("edited, too\n")
+    workspace.restore(saved.id, paths=["d1/e1/f1"])
+
+    found = workspace.save("two").checkpoint
+
+    assert [change.path for change in workspace.diff(saved.id, found.id).files] == [b"d1/e1/f13"]
+
+
+@pytest.mark.usefixtures("exact")
+def test_a_tree_that_a_sweep_has_freed_is_stored_again_after_a_restore_has_led_to_it(
+    workspace: Workspace, project: Path
+) -> None:
+    plant(project)
+    first = workspace.save("one").checkpoint
+    (project / "d1" / "e1" / "f13").write_text("edited\n")
+    workspace.delete(workspace.save("two").checkpoint.id)
+    workspace.prune(now=True)
+    (project / "d1" / "e1" / "f1").write_text("edited, too\n")
+    workspace.restore(first.id, paths=["d1/e1/f1"])  # what the deleted one held
+
+    found = workspace.save("three").checkpoint
+
+    assert [change.path for change in workspace.diff(first.id, found.id).files] == [b"d1/e1/f13"]
+    assert workspace.verify().ok
+
+
+@pytest.mark.usefixtures("exact")
 @pytest.mark.parametrize("seed", range(2))
 def test_any_series_of_restores_comes_out_as_without_a_cache(
     workspace: Workspace, project: Path, store: Path, seed: int

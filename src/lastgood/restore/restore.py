@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from lastgood.model.calls import PlanConsent
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Merged, Step
-    from lastgood.model.session import Effect, Session
+    from lastgood.model.session import CurrentWork, Effect, Session
     from lastgood.model.tree import Entry
     from lastgood.restore.merge import Merge
     from lastgood.restore.only_agent import AgentWork
@@ -142,9 +142,11 @@ def _is_own(context: Context, session: Session) -> bool:
 _SHOWN_FIELDS = ("messages", "transcript", "resume_command", "note", "commit", "branch")
 
 
-def with_details(context: Context, report: RestoreReport, target: Checkpoint) -> RestoreReport:
-    """Return a report with what is known beside the files."""
-    progress = current_work(context).progress
+def with_details(
+    context: Context, report: RestoreReport, target: Checkpoint, *, standing: CurrentWork | None = None
+) -> RestoreReport:
+    """Return a report with what is known beside the files; ``standing`` is how far the work has come."""
+    progress = (standing or current_work(context)).progress
     moved = None if report.folder_made else head_moved(context, target)
     if moved is not None and moved.from_ == moved.to and "git" in report.scopes:
         moved = None  # it is where it was asked to be, if detached
@@ -471,7 +473,7 @@ def _plan(view: View, request: RestoreRequest, snapshot: WorkspaceSnapshot) -> R
             discard=request.discard,
             force=request.force,
             scopes=request.scopes,
-            parts=parts.planned(context, request.target, scopes=request.scopes),
+            parts=parts.planned(context, request.target, scopes=request.scopes, standing=snapshot.standing),
             base=None if keeping is None else keeping.base.id,
             favour=None if keeping is None else keeping.favour,
             merged=merged,
@@ -603,7 +605,8 @@ def _carry_out(
     elif _moves(context, plan):
         moved = restoring.record("restore", target=target.id, stands=target.id)
         report = report.replace(operation=moved.id)
-    return with_details(context, report, target)
+    # What a part changed of it is asked for anew.
+    return with_details(context, report, target, standing=None if plan.parts else snapshot.standing)
 
 
 def _moves(context: Context, plan: RestorePlan) -> bool:

@@ -20,12 +20,19 @@ from lastgood.scanner import (
     FLAGS,
     FORMAT_DIRECTORY,
     FORMAT_MASK,
+    GAPS,
     MODE,
     MODES,
+    NAME,
     NAMES,
+    OID,
+    PASSING,
     PRIVATE,
     RACY,
     SEEN,
+    SIGNATURE,
+    SIZE,
+    START,
     STATE,
     TOKEN,
     TREE,
@@ -39,7 +46,7 @@ from lastgood.scanner.walk import Builder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from lastgood.engine import ObjectWriter
     from lastgood.host import Proof
@@ -58,23 +65,33 @@ class Restored:
 
     ``rows_of`` returns the rows of a directory by name, ``proves`` tells of a file that nobody was writing
     whether any later change gives it other times. ``cap`` is the size from which a file is none of a scan's.
+    ``then`` are the records of the scan before, ``rows_then`` the rows that belong to them. ``missing`` returns
+    those of some trees that are not stored.
     """
 
     def __init__(
         self,
         known: CachedTree,
         *,
+        then: Mapping[bytes, Record],
         rows_of: Callable[[bytes], Mapping[bytes, Row] | None],
+        rows_then: Callable[[bytes], Mapping[bytes, Row] | None],
         ignored: Callable[[bytes], bool | None],
+        missing: Callable[[Collection[bytes]], Collection[bytes]],
         proves: Callable[[Proof], bool],
         cap: int,
     ) -> None:
+        self._missing = missing
         self._known = known
+        self._then = then
         self._rows_of = rows_of
+        self._rows_then = rows_then
         self._ignored = ignored
         self._proves = proves
         self._cap = cap
         self.kept: dict[bytes, Record] = dict(known.records)
+        # What came to be in directories that are there, by their paths.
+        self._places: dict[bytes, Brought] = {}
         self.nodes: dict[bytes, Node] = {}
         self.order: list[bytes] = []
         self.barred: dict[bytes, int] = {}
@@ -84,9 +101,11 @@ class Restored:
         try:
             self._take_in(brought)
             before = writer.stored_bytes
-            records = Builder(
-                self, before=self._known.records, details=self._known.details, writer=writer
-            ).run()
+            records = self._as_then()
+            if records is None:
+                records = Builder(
+                    self, before=self._known.records, details=self._known.details, writer=writer
+                ).run()
         except (NotTaken, DetailsLost):
             return None
         top, conditions = records[b""], self._known.conditions
@@ -114,7 +133,61 @@ class Restored:
             if self.kept[path][FLAGS] & (DOUBTFUL | BARE):
                 raise NotTaken
         for place in there:
+            self._places[place] = places[place]
             self.nodes[place] = self._node(place, places[place])
+
+    def _as_then(self) -> dict[bytes, Record] | None:
+        """Return records where each directory holds what it held in the scan before; None where one does not.
+
+        So it is when what was edited since is taken back. No tree has to be made anew for that, if the store
+        still has those of then.
+        """
+        then, records = self._then, dict(self.kept)
+        if records.keys() != then.keys():
+            return None
+        between, trees = frozenset(self.order), set()
+        for path, record in self.kept.items():
+            old = then[path]
+            if path in between:
+                node = self.nodes.get(path)
+                made = self._above(path, old) if node is None else self._with_times(node, old)
+                if made is None:
+                    return None
+                records[path] = made
+                trees |= {old[TREE], old[MODES]}
+            elif record is not old and record[TREE:NAMES] != old[TREE:NAMES]:
+                return None
+        return None if self._missing(trees - {b""}) else records
+
+    def _above(self, path: bytes, old: Record) -> Record | None:
+        """Return the record of a directory in which nothing but directories below it was touched."""
+        record = self.kept[path]
+        if record[ABOVE:TREE] != old[ABOVE:TREE] or record[GAPS:NAMES] != old[GAPS:NAMES]:
+            return None
+        if record[SIGNATURE] != old[SIGNATURE] and self._rows_of(path) != self._rows_then(path):
+            return None
+        return (*record[:TREE], *old[TREE:NAMES], *record[NAMES:START], *old[START:])
+
+    def _with_times(self, node: Node, old: Record) -> Record | None:
+        """Return the record of a directory in which nothing but times is another by now, None if more is."""
+        head = (node.above, node.token, node.flags)
+        if head != (old[ABOVE], old[TOKEN], old[FLAGS] & ~DOUBTFUL):
+            return None
+        if (tuple(node.private), tuple(node.below)) != (old[PRIVATE], old[BELOW]):
+            return None
+        was = self._rows_then(node.path)
+        if was is None:
+            return None
+        rows = dict(was)
+        for name, row in self._places[node.path].items():
+            if row is None or name not in rows or not _differ_in_times(rows[name], row):
+                return None
+            rows[name] = row
+        if list(rows.values()) != node.rows:
+            return None
+        flags = node.flags | (DOUBTFUL if any(row[STATE] in PASSING for row in node.rows) else 0)
+        place = self._known.details.add(node.rows)
+        return (node.signature, *head[:2], flags, *old[TREE:NAMES], node.names, node.seen, *place)
 
     def _row(self, name: bytes, proof: Proof) -> Row | None:
         if name in IGNORE_FILES:
@@ -154,21 +227,31 @@ class Restored:
         return node
 
 
+def _differ_in_times(one: Row, other: Row) -> bool:
+    """Tell whether two rows stand for the same content under the same name, both captured."""
+    same = one[NAME] == other[NAME] and one[MODE : SIZE + 1] == other[MODE : SIZE + 1]
+    return same and one[OID] == other[OID] and max(one[STATE], other[STATE]) <= RACY
+
+
 def _listing(record: Record, rows: Mapping[bytes, Row], brought: Brought) -> Listing | None:
     """Return how a directory would be listed now; None where that cannot be told."""
     names = names_of(record[NAMES]) if record[SEEN] else []
     if not brought.keys() <= set(names):
         return None
+    left = [name for name in names if brought.get(name, name) is not None]
     stats: list[Evidence | int] = []
-    for name in names:
-        row = rows.get(name)
-        if row is None or (row[STATE] > RACY and row[MODE] & FORMAT_MASK != FORMAT_DIRECTORY):
-            if row is None and name in brought:
-                continue
-            return None  # of what is left out no row says all
-        stats.append(row[MODE] if row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY else row[1:6])
-    left = record[NAMES] if len(stats) == len(names) else b"\0".join(name for name in names if name in rows)
-    return Listing(-1, left, states=packed(stats), seen=())
+    try:
+        for row in [rows[name] for name in left]:
+            if row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY:
+                stats.append(row[MODE])
+            elif row[STATE] <= RACY:
+                stats.append(row[1:6])
+            else:
+                return None
+    except KeyError:
+        return None  # of what is left out no row says all
+    joined = record[NAMES] if len(left) == len(names) else b"\0".join(left)
+    return Listing(-1, joined, states=packed(stats), seen=())
 
 
 _UNTOLD = Listing(-1, b"", states=b"", seen=())

@@ -323,15 +323,18 @@ class WorkspaceScan:
 
         Where a process watches that is put off, as long as it is little.
         """
+        kept: CachedTree | None
         if self._brought is not None:
-            cache.keep(self._folder, self._brought)
+            kept = cache.keep(self._folder, self._brought)
             self._brought = None
+            if kept is not None and self.remember is not None:
+                self.remember(kept)
             return
         if not self.worth_keeping:
             return
         self.worth_keeping = False
         snapshot, watch = self.snapshot, self.watch
-        kept: CachedTree | None = snapshot
+        kept = snapshot
         if watch is None or not watch.owe(self._folder, snapshot):
             kept = cache.keep(self._folder, snapshot)
         if kept is not None and watch is not None:
@@ -362,7 +365,10 @@ class WorkspaceScan:
             os.close(root)
         return Restored(
             self.snapshot,
+            then=self._known,
             rows_of=self._rows_of,
+            rows_then=self._known_rows,
+            missing=self._objects.missing,
             ignored=lambda path: self.ignored(path, directory=False),
             proves=lambda proof: proof.stat is not None and proof.steady and is_exact(proof.stat, device),
             cap=cap,

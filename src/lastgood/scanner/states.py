@@ -56,8 +56,8 @@ def packed(stats: Sequence[Evidence | int]) -> bytes:
         many = len(rows)
         blocks += [pack(f"={many}Q", *inodes), pack(f"={many}Q", *sizes)]
         for times in (ctimes, mtimes):
-            blocks.append(pack(f"={many}q", *(time // _SECOND for time in times)))
-            blocks.append(pack(f"={many}I", *(time % _SECOND for time in times)))
+            seconds, parts = zip(*map(divmod, times, repeat(_SECOND)), strict=True)
+            blocks += [pack(f"={many}q", *seconds), pack(f"={many}I", *parts)]
         blocks.append(pack(f"={many}H", *modes))
     return b"".join(blocks)
 

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.long_list import LongList
     from lastgood.model.operation import Part
+    from lastgood.model.session import CurrentWork
     from lastgood.transaction import RestoreTransaction
 
     class PartModule(Protocol):
         """What each of the modules offers."""
 
-        def plan(self, context: Context, target: Checkpoint) -> tuple[Part, ...]:
-            """Return what would be changed, a part a record."""
+        def plan(self, context: Context, target: Checkpoint, *, standing: CurrentWork) -> tuple[Part, ...]:
+            """Return what would be changed, a part a record; ``standing`` is how far the work has come."""
 
         def refuse(self, context: Context, part: Part) -> None:
             """Raise, before the first write, if the part cannot be brought about from what is there now."""
@@ -51,12 +52,17 @@ def for_scope(scope: PartScope) -> PartModule:
     return git
 
 
-def planned(context: Context, target: Checkpoint, *, scopes: Sequence[Scope]) -> tuple[Part, ...]:
-    """Return what a restore to a checkpoint would change of some scopes, in the order of settling."""
+def planned(
+    context: Context, target: Checkpoint, *, scopes: Sequence[Scope], standing: CurrentWork
+) -> tuple[Part, ...]:
+    """Return what a restore to a checkpoint would change of some scopes, in the order of settling.
+
+    ``standing`` is how far the work has come.
+    """
     wanted = set(scopes)
     if target.manifest.conversation is None:
         wanted.discard("conversation")
-    made = (for_scope(scope).plan(context, target) for scope in ORDER if scope in wanted)
+    made = (for_scope(scope).plan(context, target, standing=standing) for scope in ORDER if scope in wanted)
     return tuple(chain.from_iterable(made))
 
 

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from lastgood.context import Context, SessionTransaction
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.long_list import LongList
-    from lastgood.model.session import Progress
+    from lastgood.model.session import CurrentWork, Progress
     from lastgood.transaction import RestoreTransaction
 
 _CHANGED = "the progress went on since"
 
 
-def plan(context: Context, target: Checkpoint) -> tuple[Part, ...]:
+def plan(context: Context, target: Checkpoint, *, standing: CurrentWork) -> tuple[Part, ...]:
     """Return the change from the progress in force to that of a checkpoint, and of each session that waits.
 
     Nothing if they are the same, or if that of the checkpoint cannot be read (see `unreadable`).
     """
-    found = _decide(context, target)
+    found = _decide(context, target, present=standing)
     return () if isinstance(found, PartOutcome) else found
 
 
@@ -41,20 +41,20 @@ def unreadable(context: Context, target: Checkpoint) -> PartOutcome | None:
     """Return that progress stays because that of a checkpoint cannot be read; None where it can."""
     if not lists_in_parts(target.manifest.progress) and not _waiting(context):
         return None  # nothing of it is anywhere but in the catalogue
-    found = _decide(context, target)
+    found = _decide(context, target, present=current_work(context))
     return found if isinstance(found, PartOutcome) else None
 
 
-def _decide(context: Context, target: Checkpoint) -> tuple[Part, ...] | PartOutcome:
+def _decide(context: Context, target: Checkpoint, *, present: CurrentWork) -> tuple[Part, ...] | PartOutcome:
     try:
-        return _change(context, target)
+        return _change(context, target, present=present)
     except Damaged as error:
         reason = f"that of {target.short_id} cannot be read: {error.message}"
         return PartOutcome(scope="progress", result="kept", reason=reason)
 
 
-def _change(context: Context, target: Checkpoint) -> tuple[Part, ...]:
-    present, made_by = current_work(context), target.manifest.session
+def _change(context: Context, target: Checkpoint, *, present: CurrentWork) -> tuple[Part, ...]:
+    made_by = target.manifest.session
     if present.session is not None:
         wanted = _reported(context, target, key=present.key)
         found = [_change_from(present.progress, present.key, wanted)]
