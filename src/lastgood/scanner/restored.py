@@ -65,8 +65,8 @@ class Restored:
 
     ``rows_of`` returns the rows of a directory by name, ``proves`` tells of a file that nobody was writing
     whether any later change gives it other times. ``cap`` is the size from which a file is none of a scan's.
-    ``then`` are the records of the scan before, ``rows_then`` the rows that belong to them. ``missing`` returns
-    those of some trees that are not stored.
+    ``then`` are the records of the scan before, ``rows_then`` the rows that belong to them. ``missing``
+    returns those of some trees that are not stored.
     """
 
     def __init__(
