@@ -410,6 +410,9 @@ def _near(ref: str, request: Reference, known: Sequence[Checkpoint]) -> tuple[st
     word = ref.strip().removesuffix("…").lower()  # as a table cuts a name
     texts = [(one, f"{one.name or ''}\n{one.message}".lower()) for one in known]
     saying = [one for one, text in texts if word and word in text]
+    if not saying:  # as a list shows a turn's
+        word = word.removeprefix("after: ").removeprefix("before: ")
+        saying = [one for one, text in texts if word and word in text]
     if not saying and len(squeezed := _squeezed(word)) >= _LEAST_SQUEEZED:  # `all-good` for "all good"
         saying = [one for one, text in texts if squeezed in _squeezed(text)]
     if len(saying) > 1:

@@ -286,10 +286,27 @@ def test_a_state_before_a_prompt_has_no_row_of_its_own(kept: Command) -> None:
     assert len(kept("list", "--json").json["checkpoints"]) == 8
 
 
+def test_a_turn_is_listed_as_the_state_before_or_after_its_prompt_and_how_to_go_back_by_turns(
+    kept: Command,
+) -> None:
+    """S20, and the words as they are shown lead back to it."""
+    for text, said in (("3", "rename it"), ("4", "rename it"), ("5", "interrupted: test it")):
+        (kept.project / "a.txt").write_text(text, encoding="utf-8")
+        kept("save", said, "--kind", "turn", *(("--meta", "moment=before") if text == "3" else ()))
+    shown = seen(kept, "list")
+    names = [line[17:].partition("  ")[0] for line in shown[1:4]]
+    assert names == ["interrupted: test it", "after: rename it", "before: rename it"]
+    assert shown[-1] == "to before an agent's last N turns: lastgood rewind N"
+    assert "after: rename it" in kept("list", "after: rename").out
+    assert [one["message"] for one in kept("list", "--json").json["checkpoints"]][1:3] == ["rename it"] * 2
+    near = kept("restore", "after: rename it", "--dry-run", expect=10).err
+    assert "with that in their name or message" in near
+
+
 def test_a_list_on_a_terminal_says_what_changed_at_what_nobody_named(kept: Command) -> None:
     (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
     kept("save")
-    assert "(auto) a.txt" in seen(kept, "list")[1]
+    assert "changed: a.txt" in seen(kept, "list")[1]
     assert "(auto)  " in kept("list").out
 
 
@@ -299,4 +316,4 @@ def test_a_list_on_a_terminal_waits_for_nobody_who_frees_bytes(kept: Command) ->
     with open(kept.store / "locks" / "store.lock", "rb+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shown = seen(kept, "list")[1]
-    assert "(auto)  " in shown
+    assert "1 file changed  " in shown

@@ -26,19 +26,19 @@ DAY = 86_400 * 1_000_000_000
 
 
 @contextmanager
-def shown(command: Command, *words: str, **environment: str) -> Iterator[Terminal]:
+def shown(command: Command, *words: str, rows: int = 24, **environment: str) -> Iterator[Terminal]:
     with Terminal(
         [sys.executable, COMMAND, *words],
         cwd=command.project,
         environment=command.environment | {"TERM": "xterm-256color", "PAGER": "cat"} | environment,
         columns=80,
-        rows=24,
+        rows=rows,
     ) as terminal:
         yield terminal
 
 
-def seen(command: Command, *words: str, **environment: str) -> list[str]:
-    with shown(command, *words, **environment) as terminal:
+def seen(command: Command, *words: str, rows: int = 24, **environment: str) -> list[str]:
+    with shown(command, *words, rows=rows, **environment) as terminal:
         assert terminal.end() == 0
         return terminal.everything
 
@@ -234,6 +234,25 @@ def test_the_pager_says_how_to_go_on_and_what_to_type_is_seen_before_it_is_left(
         terminal.type("q")
         assert terminal.end() == 0
         assert sum("when a text came" in line for line in terminal.everything) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("log",), ["to go back to one: ", "when a file changed: ", "when a text came or went: "]),
+        (("log", "-S", "new", "--limit", "9"), ["the last with it is ", "  lastgood restore "]),
+    ],
+)
+def test_what_to_type_next_is_seen_in_the_pager_too(
+    kept: Command, words: tuple[str, ...], told: list[str]
+) -> None:
+    (kept.project / "new.txt").unlink()
+    kept("save", "the third")
+    lines = seen(kept, *words, rows=3, PAGER="sed 's/^/paged: /'", NO_COLOR="1")
+    assert [line[: len(f"paged: {said}")] for said, line in zip(told, lines, strict=False)] == [
+        f"paged: {said}" for said in told
+    ]
+    assert all(line.startswith("paged:") for line in lines)
 
 
 def test_what_fits_on_the_screen_is_not_paged(kept: Command) -> None:

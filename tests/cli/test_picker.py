@@ -76,9 +76,9 @@ def test_the_row_under_the_cursor_has_its_changed_files_named(three: Command) ->
     with shown(three, "rewind") as terminal:
         terminal.until(HELP)
         terminal.type(UP)
-        terminal.until("1 of 4: a.txt, b.txt")
+        terminal.until("1 of 4; changed there: a.txt, b.txt")
         terminal.type(DOWN + DOWN)
-        terminal.until("3 of 4: a.txt")
+        terminal.until("3 of 4; changed there: a.txt")
         terminal.type(DOWN)
         terminal.until("4 of 4")
         assert "a.txt" not in terminal.shown[-2]
@@ -92,7 +92,10 @@ def test_a_checkpoint_that_nobody_named_is_told_by_its_files(three: Command) -> 
     three("save", "--kind", "auto")
     with shown(three, "restore") as terminal:
         terminal.until(HELP)
-        assert ["(auto) b.txt " in terminal.shown[1], "(auto) a.txt " in terminal.shown[2]] == [True, True]
+        assert [
+            f"changed: {one} " in row
+            for one, row in zip(("b.txt", "a.txt"), terminal.shown[1:3], strict=True)
+        ] == [True, True]
         terminal.type(ESCAPE)
 
 
@@ -211,9 +214,9 @@ def test_rewind_without_a_number_begins_where_it_would_go(three: Command) -> Non
     with shown(three, "rewind") as terminal:
         terminal.until(HELP)
         assert any(line.startswith(">") and "the second" in line for line in terminal.shown)
-        assert terminal.shown[0] == "Rewind to:"
+        assert terminal.shown[0] == "Go back to (this row stays, later ones go):"
         beside = [re.split(r"\s{2,}", line)[-2] for line in terminal.shown[1:4]]
-        assert beside == ["1 file changed", "takes back 1 state", "takes back 2 states"]
+        assert beside == ["1 file changed", "1 later change goes", "2 later changes go"]
         terminal.type(ENTER)
         terminal.until("Go ahead?")
         assert any("Back by 1 saved state:" in line for line in terminal.everything)
@@ -508,7 +511,7 @@ def test_what_agents_changed_since_what_is_picked_is_taken_back(lastgood: Comman
     lastgood("save", "my notes")
     lastgood("run", "--", "sh", "-c", "echo agent > b")
     with shown(lastgood, "rewind", "--only-agent") as terminal:
-        terminal.until("Rewind to:")
+        terminal.until("Go back to (this row stays, later ones go):")
         terminal.type("my notes")
         terminal.until("my notes")
         terminal.type(ENTER)
@@ -530,7 +533,7 @@ def test_all_that_agents_changed_since_is_taken_back_however_long_ago(lastgood: 
             workspace.within(session).save(f"turn {number}", kind="turn", actor=Actor(type="agent"))
         workspace.session_end(session)
     with shown(lastgood, "rewind", "--only-agent") as terminal:
-        terminal.until("Rewind to:")
+        terminal.until("Go back to (this row stays, later ones go):")
         terminal.type("the beginning")
         terminal.until("1 of 1")
         terminal.type(ENTER)

@@ -48,6 +48,13 @@ def row_of(one: Checkpoint, newest: Callable[[int], Sequence[Checkpoint]]) -> Ch
     return one
 
 
+def worked_by(found: Sequence[Checkpoint]) -> str | None:
+    """Return in what an agent worked among some checkpoints, as a rewind counts it; None if none did."""
+    if any(one.kind == "turn" for one in found):
+        return "turn"
+    return "run" if any(one.message.startswith(_PROMPTED) for one in found) else None
+
+
 def _is_border(one: Checkpoint) -> bool:
     return one.kind in _BORDERS or one.moment == "before" or _begins_turn(one)
 

@@ -91,7 +91,7 @@ _ANSWERS = {
     "op": f"{_DONE}\n{_UNDO}",
     "squash": "nothing has to be joined: lastgood prune keeps to the limits",
     # a person at a keyboard
-    "back": f"{_BACK}\nto before the last turn: lastgood rewind",
+    "back": f"{_BACK}\nto before the last turn: lastgood rewind 1",
     **dict.fromkeys(("browse", "files", "tree"), _FILES),
     **dict.fromkeys(("bring", "go", "take"), _BACK),
     **dict.fromkeys(("changes", "compare"), _DIFF),

@@ -15,12 +15,13 @@ from codecs import getincrementaldecoder
 from functools import cache
 
 from lastgood.cli.folding import folded
-from lastgood.cli.searching import paths_with, says
+from lastgood.cli.searching import paths_with, says, told_by_files
 from lastgood.cli.wording import (
     UNTITLED,
     brief_moment,
     count,
     few_paths,
+    label,
     padded,
     path_text,
     shortened,
@@ -266,7 +267,7 @@ class Picking:
         more = "" if self._is_all else "+"
         also = f" ({len(self._standing):,} with the same files left out)" if self._standing else ""
         there = self.files or self._there(self._fitting[self._cursor])
-        named = ": " + ", ".join(path_text(one) for one in there[:_NAMED]) if there else ""
+        named = "; changed there: " + ", ".join(map(path_text, there[:_NAMED])) if there else ""
         return f"{self._cursor + 1:,} of {len(self._fitting):,}{more}{also}{named}"
 
     def _there(self, checkpoint: Checkpoint) -> Sequence[bytes]:
@@ -284,8 +285,9 @@ class Picking:
 
     def _label(self, checkpoint: Checkpoint) -> str:
         """Return what a checkpoint is called; of one that nobody named, which files changed at it."""
-        label = title(checkpoint)
-        return f"{label} {few_paths(self._looked_up.get(checkpoint.id, ()))}" if label == UNTITLED else label
+        if title(checkpoint) != UNTITLED:
+            return label(checkpoint)
+        return told_by_files(checkpoint, self._looked_up.get(checkpoint.id, ()))
 
     @property
     def _is_all(self) -> bool:

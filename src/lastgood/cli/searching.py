@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from lastgood.cli.wording import moment
+from lastgood.cli.wording import count, few_paths, label, moment
 from lastgood.paths import to_text
 
 TYPE_CHECKING = False
@@ -25,7 +25,8 @@ _WILD = frozenset("*?[")
 def says(checkpoint: Checkpoint, word: str) -> bool:
     """Tell whether a word, in lower case, is part of what a list tells of a checkpoint, or begins its id."""
     made = moment(checkpoint.manifest.created_at)
-    told = (checkpoint.name or "", checkpoint.message, checkpoint.manifest.task or "", checkpoint.kind, made)
+    task = checkpoint.manifest.task or ""
+    told = (checkpoint.name or "", checkpoint.message, label(checkpoint), task, checkpoint.kind, made)
     if any(word in one.lower() for one in told):
         return True
     return len(word) >= _LEAST_OF_ID and (
@@ -42,6 +43,17 @@ def paths_with(paths: Sequence[bytes], word: str) -> list[bytes]:
 
 def _fits(path: str, pattern: str) -> bool:
     return fnmatchcase(path, pattern) or fnmatchcase(path.rpartition("/")[2], pattern)
+
+
+def told_by_files(checkpoint: Checkpoint, paths: Sequence[bytes] = ()) -> str:
+    """Return what is said of a checkpoint that nobody named, by those paths that changed at it, if known."""
+    if checkpoint.previous is None:
+        return "the first checkpoint"
+    if paths:
+        return f"changed: {few_paths(paths)}"
+    changes = checkpoint.manifest.changes
+    number = changes.added + changes.modified + changes.deleted
+    return f"{count(number, 'file')} changed" if number else "no file changed"
 
 
 def searched(

@@ -148,9 +148,23 @@ def title(checkpoint: Checkpoint) -> str:
     return printable(text) if text else UNTITLED
 
 
+# How the title of a turn begins that says already of which state it is.
+_OF_STATE = ("before", "after", "interrupted: ")
+
+
+def label(checkpoint: Checkpoint) -> str:
+    """Return its title; of a turn's, with whether it is the state before or after that (rule S20)."""
+    text = title(checkpoint)
+    if checkpoint.kind != "turn" or checkpoint.name or text == UNTITLED or text.startswith(_OF_STATE):
+        return text
+    from lastgood.rewind import is_before_turn  # lazily: only what tells of turns needs it
+
+    return f"{'before' if is_before_turn(checkpoint) else 'after'}: {text}"
+
+
 def called(checkpoint: Checkpoint) -> str:
     """Return a checkpoint's short id with its title where it has one."""
-    text = title(checkpoint)
+    text = label(checkpoint)
     return checkpoint.short_id if text == UNTITLED else f"{checkpoint.short_id} ({shortened(text, 60)})"
 
 

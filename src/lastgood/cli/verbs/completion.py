@@ -10,7 +10,7 @@ import os
 from lastgood.cli.grammar import Call
 from lastgood.cli.opening import open_group
 from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, verb_of
-from lastgood.cli.wording import ago, count, title
+from lastgood.cli.wording import ago, count, label, title
 from lastgood.errors import LastgoodError
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.workplan.plan import COMMAND_TASK
@@ -204,7 +204,7 @@ def _refs(typed: _Typed) -> Iterator[Candidate]:
     for one in _looked(typed, lambda workspace: workspace.list(limit=_RECENT, guards=False, brief=True)):
         if one.kind == "task" and one.manifest.task is not None:
             tasks.setdefault(one.manifest.task, "done")
-        says = f"{title(one)}, {ago(one.manifest.created_at, now=now)}"
+        says = f"{label(one)}, {ago(one.manifest.created_at, now=now)}"
         if one.name is not None:
             yield one.name, says
         yield one.short_id, says

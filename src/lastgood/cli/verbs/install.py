@@ -274,7 +274,7 @@ def _tell(call: Call, console: Console, *, host: Host, settings: Mapping[str, ob
     doubt = host.doubt(settings)
     if doubt is not None:
         console.warn(f"But {doubt}: take it out.", style="red")
-    list, back = call.command("list"), call.command("rewind")
+    list, back = call.command("list"), call.command("rewind N")
     console.note(f"To see the checkpoints: {list}; to go back by turns: {back}")
     console.note(f"To take the hooks out: {call.command(_words('uninstall', call, host))}")
 

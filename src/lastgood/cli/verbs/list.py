@@ -5,20 +5,13 @@ from __future__ import annotations
 import time
 
 from lastgood.cli import opening
-from lastgood.cli.folding import folded
+from lastgood.cli.folding import folded, worked_by
 from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import open_group
 from lastgood.cli.references import ignored_hint, is_ignored, why_ignored
-from lastgood.cli.searching import SEARCHED, searched
-from lastgood.cli.wording import (
-    UNTITLED,
-    count,
-    few_paths,
-    place_cell,
-    table,
-    title,
-)
+from lastgood.cli.searching import SEARCHED, searched, told_by_files
+from lastgood.cli.wording import UNTITLED, count, few_paths, label, place_cell, table, title
 from lastgood.errors import LastgoodError, NotFound
 from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable, to_bytes, within
@@ -28,7 +21,7 @@ from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
@@ -57,6 +50,11 @@ _COLOURS = {"yes": "green", "no": "red", "damaged": "red"}
 
 def list_verb(call: Call, console: Console) -> int:
     """List the checkpoints that fit."""
+    return listed(call, console)
+
+
+def listed(call: Call, console: Console, *, hints: Sequence[str] = ()) -> int:
+    """List the checkpoints that fit; a person is told what to type next, and more ``hints``."""
     limit = opening.number_option(call, "limit")
     everywhere = call.has("all-workspaces")
     with open_group(call, OpenWorkspace, purpose="find", anywhere=everywhere) as workspace:
@@ -71,11 +69,14 @@ def list_verb(call: Call, console: Console) -> int:
         nothing = "" if checkpoints else _nothing(call, workspace)
     if checkpoints:
         at = standing.get(at or "", at)
-        console.page(lines(checkpoints, console, at=at, everywhere=everywhere, paths=paths, labels=labels))
+        left_out = _left_out(len(standing), call)
+        ways = () if everywhere else _ways(checkpoints, call, paths=paths)
+        shown = lines(checkpoints, console, at=at, everywhere=everywhere, paths=paths, labels=labels)
+        console.page(shown, hints=(*left_out, *ways, *hints))
+        if console.err_is_terminal and not console.out_is_terminal:
+            for one in left_out:
+                console.note(one)
         _tell_damage(checkpoints, console, call)
-        _tell_folded(len(standing), console, call)
-        if console.out_is_terminal and not everywhere:
-            console.note(f"to go back to one: {call.command(_going_back(call, paths))}")
     else:
         console.note(nothing)
     return 0
@@ -127,14 +128,14 @@ def _rows(
 
 
 def labels_of(checkpoints: Sequence[Checkpoint], workspace: OpenWorkspace) -> dict[str, str]:
-    """Return what is said of the first of those that nobody named: which files changed at them."""
-    unnamed = [one for one in checkpoints if title(one) == UNTITLED and one.previous is not None][:_LABELLED]
-    few = [one for one in unnamed if _changed(one) <= _MANY]
+    """Return what is said of those that nobody named: of the first of them which files changed."""
+    unnamed = [one for one in checkpoints if title(one) == UNTITLED]
+    few = [one for one in unnamed if one.previous is not None and _changed(one) <= _MANY][:_LABELLED]
     try:
         changed = workspace.changed_paths(few, patient=False)
     except LastgoodError:  # as bytes are being freed: a list waits for nobody
-        return {}
-    return {one.id: f"{UNTITLED} {few_paths(changed.get(one.id, ()))}".rstrip() for one in few}
+        changed = {}
+    return {one.id: told_by_files(one, changed.get(one.id, ())) for one in unnamed}
 
 
 def _changed(checkpoint: Checkpoint) -> int:
@@ -160,7 +161,7 @@ def lines(
     room = console.columns()
     rows: list[tuple[str, ...]] = [(*_HEADER, "Workspace") if everywhere else _HEADER]
     for one in checkpoints:
-        row = _row(one, console, at=at, paths=(paths or {}).get(one.id, ()), label=labels.get(one.id))
+        row = _row(one, console, at=at, paths=(paths or {}).get(one.id, ()), said=labels.get(one.id))
         rows.append((*row, printable(one.manifest.workspace)) if everywhere else row)
 
     def paint(row: int, column: int, cell: str) -> str:
@@ -183,12 +184,12 @@ def lines(
 
 
 def _row(
-    checkpoint: Checkpoint, console: Console, *, at: str | None, paths: Sequence[bytes], label: str | None
+    checkpoint: Checkpoint, console: Console, *, at: str | None, paths: Sequence[bytes], said: str | None
 ) -> tuple[str, ...]:
     gaps = str(len(checkpoint.gaps))
     return (
         f"{checkpoint.short_id} @" if checkpoint.id == at else checkpoint.short_id,
-        label or title(checkpoint),
+        said or label(checkpoint),
         console.moment(checkpoint.manifest.created_at),
         checkpoint.kind,
         place_cell(checkpoint.position),
@@ -205,13 +206,21 @@ def _tell_damage(checkpoints: Sequence[Checkpoint], console: Console, call: Call
         console.warn(f"{count(damaged, 'checkpoint')} damaged: {call.command('verify')} says which files")
 
 
-def _tell_folded(number: int, console: Console, call: Call) -> None:
-    if number and console.err_is_terminal:
-        console.note(f"{number:,} more with the same files as another row: {call.command('list --all')}")
+def _left_out(number: int, call: Call) -> Sequence[str]:
+    said = f"{number:,} more with the same files as another row: {call.command('list --all')}"
+    return (said,) if number else ()
+
+
+def _ways(checkpoints: Sequence[Checkpoint], call: Call, *, paths: Paths) -> Iterator[str]:
+    """Yield what to type next to go back: to a row, and past an agent's turns or runs."""
+    yield f"to go back to one: {call.command(_going_back(call, paths))}"
+    worked = worked_by(checkpoints)
+    if worked is not None:
+        yield f"to before an agent's last N {worked}s: {call.command('rewind N')}"
 
 
 def _going_back(call: Call, paths: Paths) -> str:
-    """Return what to type next: of a path that was looked for, what brings it back."""
+    """Return what leads back to a row: of a path that was looked for, what brings it back."""
     known = {path for found in paths.values() for path in found}
     typed = [
         one for one in call.arguments if any(within(path, to_bytes(one.rstrip("/") or "/")) for path in known)

@@ -14,15 +14,9 @@ from lastgood.cli.references import (
     why_ignored,
 )
 from lastgood.cli.typed_paths import alike_lines, alike_of, as_typed, only_meant, path_of, same_name
-from lastgood.cli.verbs.list import NAME_ROOM, labels_of, list_verb
+from lastgood.cli.verbs.list import NAME_ROOM, labels_of, listed
 from lastgood.cli.verbs.show import print_bytes
-from lastgood.cli.wording import (
-    called,
-    few_paths,
-    size,
-    table,
-    title,
-)
+from lastgood.cli.wording import called, few_paths, label, size, table
 from lastgood.errors import NotFound
 from lastgood.paths import to_bytes, to_text
 from lastgood.workspace.opened import OpenWorkspace
@@ -41,11 +35,11 @@ def log_verb(call: Call, console: Console) -> int:
     """List the checkpoints at which a path changed, or at which a text came or went; without either, all."""
     typed = call.argument(0)
     if typed is None and not call.has("text"):
-        code = list_verb(call, console)
-        if console.out_is_terminal:
-            console.note(f"when a file changed: {call.command('log PATH')}")
-            console.note(f"when a text came or went: {call.command('log -S TEXT')}")
-        return code
+        ways = (
+            f"when a file changed: {call.command('log PATH')}",
+            f"when a text came or went: {call.command('log -S TEXT')}",
+        )
+        return listed(call, console, hints=ways)
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
         if typed is not None and console.can_ask:
             typed = reached(typed, call, workspace)
@@ -102,7 +96,9 @@ def _show_found(report: LogReport, call: Call, console: Console, *, workspace: O
         paths = few_paths([to_bytes(as_typed(to_text(one.path), call, workspace)) for one in found])
         made = console.moment(checkpoint.manifest.created_at)
         times = f"{before:,} -> {after:,}"
-        rows.append((checkpoint.short_id, title(checkpoint), made, checkpoint.kind, times, paths))
+        rows.append((checkpoint.short_id, label(checkpoint), made, checkpoint.kind, times, paths))
+    private = few_paths(report.unsearched)
+    passed_over = [f"not searched, being private: {private} (search them: --private)"] if private else []
     console.page(
         table(
             rows,
@@ -111,15 +107,15 @@ def _show_found(report: LogReport, call: Call, console: Console, *, workspace: O
             expendable=(3,),
             room=NAME_ROOM,
             paint=console.painter({0: "yellow", 3: "dim"}),
-        )
+        ),
+        hints=(*passed_over, *(_way_back(one, call, workspace) for one in report.changes[:1])),
     )
-    if report.unsearched:
-        console.note(f"not searched, being private: {few_paths(report.unsearched)} (search them: --private)")
+    if not console.out_is_terminal:
+        for said in passed_over:
+            console.note(said)
     if report.damaged:
         console.warn(f"not searched, being damaged: {few_paths([one or b'.' for one in report.damaged])}")
         console.warn(f"  which checkpoints have it: {call.command('verify')}")
-    if console.out_is_terminal and report.changes:
-        console.note(_way_back(report.changes[0], call, workspace))
 
 
 def _way_back(newest: PathChange, call: Call, workspace: OpenWorkspace) -> str:
@@ -139,7 +135,7 @@ def _show_changes(
 ) -> None:
     found = [one.checkpoint for one in report.changes]
     labels = labels_of(found, workspace) if console.out_is_terminal else {}
-    rows = [_HEADER, *(_row(one, console, label=labels.get(one.checkpoint.id)) for one in report.changes)]
+    rows = [_HEADER, *(_row(one, console, said=labels.get(one.checkpoint.id)) for one in report.changes)]
     console.page(
         table(
             rows,
@@ -156,11 +152,11 @@ def _show_changes(
     )
 
 
-def _row(change: PathChange, console: Console, *, label: str | None) -> tuple[str, ...]:
+def _row(change: PathChange, console: Console, *, said: str | None) -> tuple[str, ...]:
     checkpoint = change.checkpoint
     return (
         checkpoint.short_id,
-        label or title(checkpoint),
+        said or label(checkpoint),
         console.moment(checkpoint.manifest.created_at),
         checkpoint.kind,
         change.status,

@@ -244,7 +244,7 @@ def _picked(
         lambda wanted: workspace.list(limit=wanted, brief=True),
         workspace.changed_paths,
         holds=lambda ref, path: holds(ref, to_text(path), workspace),
-        question="Rewind to:" if rewinds else "Restore:",
+        question="Go back to (this row stays, later ones go):" if rewinds else "Restore:",
         of_files=None if rewinds or is_limited else "Restore only files with:",
         colour=console.colour,
         at=workspace.stands_at(),
@@ -329,8 +329,9 @@ def _rewind(call: Call, console: Console, *, workspace: Restores) -> int:
 def _takes(extent: RewindExtent) -> str:
     """Return how much a rewind takes back, as its plan counts it."""
     said = len(extent.under_way) + len(extent.turns or extent.runs)
-    noun = "run" if extent.runs else "turn"
-    return f"takes back {count(said, noun) if said else count(extent.steps, 'state')}"
+    noun = ("run" if extent.runs else "turn") if said else "change"
+    number = said or extent.steps
+    return f"{count(number, f'later {noun}')} {'goes' if number == 1 else 'go'}"
 
 
 def _extent_to(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from lastgood.cli.folding import row_of
+from lastgood.cli.folding import row_of, worked_by
 from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import CHANGES, STATES, ProgressLine
 from lastgood.cli.plans import going_on, owner
@@ -20,7 +20,6 @@ from lastgood.cli.wording import (
     path_within,
     place,
     size,
-    title,
 )
 from lastgood.paths import printable, to_text
 from lastgood.workspace.opened import OpenWorkspace
@@ -71,9 +70,7 @@ def status_without_a_verb(call: Call, console: Console) -> int:
         can_undo = bool(workspace.operations(can="undo"))
     after: list[str] = []
     if not call.has("quiet"):
-        worked = "turn" if any(one.kind == "turn" for one in latest) else "run"
-        back = worked == "turn" or any(title(one).startswith("before: ") for one in latest)
-        after = _next(report, call, console, worked=worked if back else None, can_undo=can_undo)
+        after = _next(report, call, console, worked=worked_by(latest), can_undo=can_undo)
     console.lines((*_fitting(report, call, console, rows=rows, after=len(after)), *after))
     return 0
 
@@ -134,7 +131,7 @@ def _next(
             ("restore", "go back: pick a checkpoint from a list"),
             ("restore PATH", "bring one file or folder back"),
             ("restore PATH 1h", "the same, as it was an hour ago"),
-            *([("rewind", f"go back to before an agent's last {worked}s")] if worked else ()),
+            *([("rewind N", f"go back to before an agent's last N {worked}s")] if worked else ()),
             *([("undo", "take the last restore back")] if can_undo else ()),
             ("list", "see all checkpoints; of one file: log PATH"),
         ]
