@@ -563,9 +563,9 @@ def test_a_word_that_several_checkpoints_say_opens_their_list(kept: Command) -> 
 
 def test_lastgood_alone_proposes_a_rewind_where_an_agent_was_at_work(kept: Command) -> None:
     kept("run", "--", "sh", "-c", "echo agent > a.txt")
-    assert any(line.startswith("  lastgood rewind ") and "last runs" in line for line in seen(kept))
+    assert any(line.startswith("  lastgood rewind N ") and "last N runs" in line for line in seen(kept))
     kept("save", "a turn", "--kind", "turn")
-    assert any(line.startswith("  lastgood rewind ") and "last turns" in line for line in seen(kept))
+    assert any(line.startswith("  lastgood rewind N ") and "last N turns" in line for line in seen(kept))
 
 
 def test_a_list_on_80_columns_tells_iteration_and_step_of_a_position(kept: Command) -> None:

@@ -126,9 +126,10 @@ def test_status_says_how_much_of_what_was_not_held_is_gone(lastgood: Command) ->
     shutil.rmtree(lastgood.project / "build")
     told = lastgood("status").out
     assert "ignored      1 entry not held; which: lastgood status --ignored\n" in told
-    assert "             1 entry that the checkpoint did not hold is gone\n" in told
+    assert "             1 entry that the checkpoint did not hold is gone: build/\n" in told
     shutil.rmtree(lastgood.project / "venv")
-    assert "ignored      2 entries that the checkpoint did not hold are gone\n" in lastgood("status").out
+    told = lastgood("status").out
+    assert "ignored      2 entries that the checkpoint did not hold are gone: build/, venv/\n" in told
 
 
 def too_large(lastgood: Command) -> None:

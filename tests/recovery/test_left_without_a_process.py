@@ -53,14 +53,14 @@ def test_another_run_is_told_since_when_nobody_holds_it_and_what_helps(lastgood:
         shown,
     )
     assert f"go on with it: lastgood run -- {STAYS}" in shown
-    assert f"or give it up: lastgood recover {left} --fresh" in shown
+    assert f"or end it: lastgood recover {left} --fresh" in shown
     assert "wait until" not in shown
 
 
 def test_each_line_that_the_refusal_proposes_does_what_it_says(lastgood: Command, left: str) -> None:
     shown = typed(lastgood, f"{LASTGOOD} run -- true")
     (go_on,) = re.findall(r"go on with it: lastgood (.*)", shown)
-    (give_up,) = re.findall(r"or give it up: lastgood (.*)", shown)
+    (give_up,) = re.findall(r"or end it: lastgood (.*)", shown)
     assert f"{left} did not finish" not in typed(lastgood, f"touch ready; {LASTGOOD} {go_on}")
     (one,) = lastgood("session", "list", "--json").json["sessions"]
     assert (one["id"], one["state"]) == (left, "ended")
@@ -90,7 +90,7 @@ def test_a_fresh_run_ends_no_session_of_work_by_hand(lastgood: Command) -> None:
     (one,) = lastgood("session", "list", "--json").json["sessions"]
     shown = typed(lastgood, f"{LASTGOOD} run --fresh -- touch made")
     assert f"go on with it: export LASTGOOD_SESSION={one['id']}" in shown
-    assert f"or give it up: lastgood recover {one['id']} --fresh" in shown
+    assert f"or end it: lastgood recover {one['id']} --fresh" in shown
     assert not (lastgood.project / "made").exists()
     (same,) = lastgood("session", "list", "--json").json["sessions"]
     assert same["state"] == "active"

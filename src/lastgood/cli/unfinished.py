@@ -120,7 +120,7 @@ def review(report: RecoverReport, call: Call, console: Console) -> None:
         console.note(f"take its files back: {call.command(f'recover {id} --rollback')}")
         for line in passed_over_lines(report, call):
             console.warn(line)
-        console.note(f"give it up: {call.command(f'recover {id} --fresh')}")
+        console.note(f"end it: {call.command(f'recover {id} --fresh')}")
     tell_waiting(report, call, console)
 
 

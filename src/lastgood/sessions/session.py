@@ -61,7 +61,7 @@ def ways_on(context: Context, session: Session) -> str:
     """Return what can be done about a session that nobody is proven to be at."""
     words = _command(context, session)
     way = f"lastgood {words}" if words else f"export LASTGOOD_SESSION={session.id}"
-    return f"go on with it: {way}\nor give it up: lastgood recover {session.id} --fresh"
+    return f"go on with it: {way}\nor end it: lastgood recover {session.id} --fresh"
 
 
 def way_to_end(context: Context, session: Session) -> str:

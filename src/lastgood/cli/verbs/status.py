@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lastgood.model.report import ChangedPath, StatusReport
 
 _GAPS_SHOWN = 5
+_GONE_SHOWN = 3
 # Of what changed so much is shown however small the window is; a shell's prompt needs a line.
 _LEAST_CHANGED, _PROMPT = 3, 1
 # What a line of status has before the path of a change.
@@ -286,8 +287,19 @@ def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     facts = _ignored_now(report, call)
     if gone > 0:
         says = f"{count(gone, 'entry')} that the checkpoint did not hold {'is' if gone == 1 else 'are'} gone"
-        facts.append(("" if facts else "ignored", says))
+        facts.append(("" if facts else "ignored", f"{says}{_named_gone(report, gone)}"))
     return facts
+
+
+def _named_gone(report: StatusReport, number: int) -> str:
+    """Name the first of so many that are gone, as far as the checkpoint named what it left out."""
+    left_out = () if report.at is None else report.at.manifest.ignored_paths
+    root = os.fsencode(report.workspace)
+    gone = [one for one in left_out if not os.path.lexists(os.path.join(root, one.rstrip(b"/")))]
+    if not gone:
+        return ""
+    more = max(number, len(gone)) - len(gone[:_GONE_SHOWN])
+    return f": {', '.join(map(path_text, gone[:_GONE_SHOWN]))}" + (f" and {more:,} more" if more else "")
 
 
 def _ignored_now(report: StatusReport, call: Call) -> list[tuple[str, str]]:

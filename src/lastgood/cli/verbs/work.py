@@ -199,7 +199,7 @@ def _tell_end(report: SessionEnded, call: Call, console: Console) -> None:
     for line in standing(session):
         console.sentence(f"  {line}")
     if session.session.ended_by == "unfinished":
-        console.warn(f"tasks are left; go on with it, or give it up: {call.command(f'recover {session.id}')}")
+        console.warn(f"tasks are left; go on with it, or end it: {call.command(f'recover {session.id}')}")
     if report.saved is not None:
         console.sentence(f"last checkpoint {called(report.saved.checkpoint)}")
         tell_lacks(report.saved, console)
