@@ -17,7 +17,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, MutableMapping, Sequence
 
     from lastgood.scanner import Record, Row
 
@@ -122,13 +122,13 @@ class CachedTree:
         self,
         conditions: Conditions | None,
         *,
-        records: dict[bytes, Record],
+        records: MutableMapping[bytes, Record],
         details: Details,
         source: Source | None = None,
     ) -> None:
         self.source: Source | None = source
         self.conditions: Conditions | None = conditions
-        self.records: dict[bytes, Record] = records
+        self.records: MutableMapping[bytes, Record] = records
         self.details: Details = details
 
 
@@ -194,7 +194,7 @@ def _write(folder: bytes, snapshot: CachedTree) -> CachedTree | None:
         current = _read(folder + _RECORDS)
         if current is None or current[1] != details.name:
             return None  # somebody started anew meanwhile; the offsets known here mean nothing there
-    records = dict(snapshot.records)
+    records = dict(snapshot.records.items())
     live = sum(record[LENGTH] for record in records.values())
     path = folder + b"/" + details.name
     end = os.stat(path).st_size if details.name else 0

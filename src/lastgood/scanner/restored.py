@@ -46,7 +46,7 @@ from lastgood.scanner.walk import Builder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, MutableMapping
 
     from lastgood.engine import ObjectWriter
     from lastgood.host import Proof
@@ -89,7 +89,7 @@ class Restored:
         self._ignored = ignored
         self._proves = proves
         self._cap = cap
-        self.kept: dict[bytes, Record] = dict(known.records)
+        self.kept: MutableMapping[bytes, Record] = dict(known.records)
         # What came to be in directories that are there, by their paths.
         self._places: dict[bytes, Brought] = {}
         self.nodes: dict[bytes, Node] = {}
@@ -136,7 +136,7 @@ class Restored:
             self._places[place] = places[place]
             self.nodes[place] = self._node(place, places[place])
 
-    def _as_then(self) -> dict[bytes, Record] | None:
+    def _as_then(self) -> MutableMapping[bytes, Record] | None:
         """Return records where each directory holds what it held in the scan before; None where one does not.
 
         So it is when what was edited since is taken back. No tree has to be made anew for that, if the store

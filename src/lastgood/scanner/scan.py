@@ -73,7 +73,7 @@ from lastgood.scanner.walk import Builder, Trust, Walk, entry_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 
     from lastgood.engine import ObjectReader, ObjectWriter
     from lastgood.host import Clock, Proof, ScanRequest
@@ -281,14 +281,17 @@ class WorkspaceScan:
         if old is None or new is None:
             return None
         gone, came = dict(old), []
+        known, present = self._known, self.snapshot.records
         for name, row in new.items():
-            was = gone.get(name)
-            if (was is not row and was != row) or (
-                row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY and self._is_other(join(path, name))
-            ):
-                came.append(row)
-            else:
+            was = old.get(name)
+            same = was is row or was == row
+            if same and row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY:
+                below = join(path, name)
+                same = _is_alike(known.get(below), present.get(below))
+            if same:
                 del gone[name]
+            else:
+                came.append(row)
         return _entries(path, gone.values(), self._known), _entries(path, came, self.snapshot.records)
 
     def was_read(self, path: bytes) -> bool:
@@ -310,13 +313,6 @@ class WorkspaceScan:
             rows = self.snapshot.details.rows(self._known[path])
             self._rows_then[path] = None if rows is None else {row[NAME]: row for row in rows}
         return self._rows_then[path]
-
-    def _is_other(self, path: bytes) -> bool:
-        """Tell whether a directory has another identity than when it was last scanned."""
-        known, record = self._known.get(path), self.snapshot.records.get(path)
-        if known is None or record is None:
-            return known is not record
-        return known[TREE] != record[TREE] or known[MODES] != record[MODES]
 
     def keep(self) -> None:
         """Write the scan cache; called only after what was scanned is durable and acknowledged.
@@ -753,7 +749,7 @@ class ScanPass:
             previous=previous,
             late=bounds.is_late,
         )
-        self.records: dict[bytes, Record] = {}
+        self.records: MutableMapping[bytes, Record] = {}
         self.changed: bool = True
 
     def run(self, root: int, *, sleep: Callable[[float], None], again: bool) -> None:
@@ -812,6 +808,13 @@ class ScanPass:
 def _proving(root: int, known: CachedTree) -> int | None:
     """Return the device on which times prove names, None also where asking for it would cost more."""
     return None if 0 < len(known.records) < _SEVERAL_DIRECTORIES else proving_device(root)
+
+
+def _is_alike(one: Record | None, other: Record | None) -> bool:
+    """Tell whether a directory has the same identity by two scans."""
+    if one is other:
+        return True
+    return one is not None and other is not None and one[TREE : MODES + 1] == other[TREE : MODES + 1]
 
 
 def _conditions(request: ScanRequest, rules: IgnoreState, *, index: bytes) -> Conditions:

@@ -54,7 +54,7 @@ from lastgood.scanner.read import DIRECTORY_FLAGS, descend, state_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
     from typing import Protocol
 
     from lastgood.engine import ObjectWriter
@@ -153,8 +153,10 @@ class Walk:
         self._differing: set[bytes] | None = None  # what it found; None while that is not known
         # Where alone anything can have changed, and the way there; None where everything is looked at.
         self._ways: Collection[bytes] | None = None
+        # The names of those, by the directory that they are in.
+        self._leading: Mapping[bytes, Collection[bytes]] = {}
         self.gone: list[bytes] = []
-        self.kept: dict[bytes, Record] = {}
+        self.kept: MutableMapping[bytes, Record] = {}
         self.nodes: dict[bytes, Node] = {}
         self.order: list[bytes] = []
         self.barred: dict[bytes, int] = {}
@@ -170,7 +172,10 @@ class Walk:
             is_dependent = not (trust.index and trust.previous)
             self._ways = self.watch.ways(self._records, is_dependent=is_dependent)
             if self._ways is not None:
-                self.kept = dict(self._records)
+                from lastgood.scanner.revised import revise  # lazily: only where a process watches
+
+                self.kept = revise(self._records)
+                self._leading = _by_parent(self._ways)
         worthwhile = self.watch is None and top is not None and top[FILES] >= WORTHWHILE_FILES
         if trust.verdicts and trust.objects and worthwhile:
             from lastgood.scanner.parallel import begin
@@ -287,7 +292,18 @@ class Walk:
     def _take_over(self, record: Record, path: bytes, descriptor: int) -> Frame:
         self.order.append(path)
         self.kept[path] = record
-        return Frame(descriptor, path=path, token=record[TOKEN], below=[*record[BELOW][::-1]])
+        return Frame(descriptor, path=path, token=record[TOKEN], below=self._to_enter(record, path))
+
+    def _to_enter(self, record: Record, path: bytes) -> list[bytes]:
+        """Return which subdirectories of one that is taken over have to be looked at, the first of them last.
+
+        As it stands with its rules, so does all below it that was made under these, unless it is on the ways.
+        One that has no record, as it could not be entered, is a gap here.
+        """
+        if self._ways is None or record[GAPS]:
+            return [*record[BELOW][::-1]]
+        leading = self._leading.get(path)
+        return [name for name in record[BELOW][::-1] if name in leading] if leading else []
 
     def _visit(self, descriptor: int, path: bytes, above: bytes) -> Frame:
         """Look at one open directory, and return it with the subdirectories to enter."""
@@ -369,6 +385,14 @@ class Walk:
         )
 
 
+def _by_parent(paths: Iterable[bytes]) -> dict[bytes, set[bytes]]:
+    found: dict[bytes, set[bytes]] = {}
+    for path in paths:
+        above, _, name = path.rpartition(b"/")
+        found.setdefault(above, set()).add(name)
+    return found
+
+
 def _go_down(frame: Frame, stack: list[Frame]) -> None:
     """Visit what is in a directory next, if there is anything to be entered."""
     if not frame.below:
@@ -413,7 +437,7 @@ def _with_names(record: Record, listing: Listing) -> Record:
 class Visited(Protocol):
     """What a walk came to; see `Walk`."""
 
-    kept: dict[bytes, Record]
+    kept: MutableMapping[bytes, Record]
     nodes: dict[bytes, Node]
     order: list[bytes]
     barred: dict[bytes, int]
@@ -429,10 +453,10 @@ class Builder:
         self._before = before
         self._details = details
         self._writer = writer
-        self.records: dict[bytes, Record] = walk.kept
+        self.records: MutableMapping[bytes, Record] = walk.kept
         self.changed: bool = False
 
-    def run(self) -> dict[bytes, Record]:
+    def run(self) -> MutableMapping[bytes, Record]:
         """Return the record of every directory visited."""
         walk = self._walk
         again = {path.rpartition(b"/")[0] for path in walk.barred if path}
