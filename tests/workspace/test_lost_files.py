@@ -11,6 +11,7 @@ import pytest
 
 import lastgood
 from lastgood.catalogue import WorkspaceRow
+from lastgood.errors import Storage
 from lastgood.ledger_anchor import LedgerAnchor, LedgerState, find_store
 from lastgood.store import mend_machine, store_machine
 from lastgood.workspace import Workspace
@@ -86,6 +87,61 @@ def test_a_save_after_the_objects_were_deleted_keeps_everything_anew(
         report = workspace.verify()
     assert saved not in {one.id for one in report.damaged}
     assert "unchanged" in kept("save").out
+
+
+def test_a_save_after_an_older_store_was_put_back_beside_a_newer_scan_cache_keeps_everything_anew(
+    project: Path, store: Path
+) -> None:
+    """S14: a copy that was taken while saves went on may have a cache of after its objects."""
+    with reopened(project, store) as workspace:
+        workspace.save("one")
+    facts = [path for path in store.iterdir() if path.name != "workspaces"]
+    older = project.parent / "older"
+    shutil.copytree(store, older)
+    (project / "inner").mkdir()
+    (project / "inner/a.txt").write_text("second\n", encoding="utf-8")
+    with reopened(project, store) as workspace:
+        workspace.save("two")
+        workspace.save("three")
+    for path in facts:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        (older / path.name).rename(path)
+
+    with reopened(project, store) as workspace:
+        saved = workspace.save("four").checkpoint
+        assert workspace.verify().ok
+        assert workspace.read(saved.id, "inner/a.txt") == b"second\n"
+
+
+def test_what_is_saved_by_a_program_that_was_there_before_a_repair_is_in_the_new_catalogue(
+    project: Path, store: Path
+) -> None:
+    """S13: it has the catalogue open that the repair set aside."""
+    with reopened(project, store) as workspace:
+        workspace.save("one")
+    with reopened(project, store) as workspace:
+        with (store / "catalogue.sqlite3").open("r+b") as file:
+            file.seek(100)
+            file.write(b"\xff" * 60)
+        with reopened(project, store, repair=True) as repairing:
+            repairing.verify(repair=True)
+        (project / "a.txt").write_text("second\n", encoding="utf-8")
+        saved = workspace.save("two", name="two").checkpoint
+
+        with reopened(project, store) as another:
+            assert another.get("two").id == saved.id
+
+
+def test_a_save_into_a_store_that_was_taken_away_fails_and_makes_no_catalogue(
+    project: Path, store: Path
+) -> None:
+    with reopened(project, store) as workspace:
+        workspace.save("one")
+        store.rename(project.parent / "elsewhere")
+        (project / "a.txt").write_text("second\n", encoding="utf-8")
+        with pytest.raises(Storage):
+            workspace.save("two")
+    assert not (store / "catalogue.sqlite3").exists()
 
 
 def test_an_older_catalogue_that_was_put_back_is_told_and_brought_up_to_its_backup(

@@ -788,6 +788,9 @@ class MemoryDatabase(Database):
     def _no_room(self, *, beside: int = 0) -> None:
         """Nothing is on any disk."""
 
+    def _is_replaced(self) -> bool:
+        return False
+
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         prepare(connection)

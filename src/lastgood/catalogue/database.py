@@ -15,7 +15,7 @@ from _thread import RLock
 
 from lastgood.cancellation import check_cancelled, pause
 from lastgood.catalogue.sqlite import BROKEN, REPAIR_HINT, is_busy, primary_code, sqlite3, translate
-from lastgood.errors import Damaged, LastgoodError, Unsupported, Usage
+from lastgood.errors import Busy, Damaged, LastgoodError, Unsupported, Usage
 from lastgood.files import PRIVATE_FILE, sync_directory, sync_file
 from lastgood.locks import FolderTurn
 from lastgood.paths import printable
@@ -569,6 +569,8 @@ class Database:
 
     # Set where the file could not be opened, and its copy is what is read.
     _copied: FileStamps | None = None
+    # Which file was opened.
+    _identity: tuple[int, int] | None = None
 
     def __init__(self, path: str, *, schema: Schema, durability: Durability, wait: float) -> None:
         self.path = path
@@ -700,14 +702,38 @@ class Database:
             connection.close()
 
     def _ready(self) -> sqlite3.Connection:
+        """Return the connection to the file that lies there now.
+
+        A repair may have put another one there, or somebody a copy: what is written to the one that was
+        opened then nobody finds.
+        """
         if self._pid != os.getpid():
             if self._connection is not None:
                 _abandoned.append(self._connection)
                 self._connection = self._connect()
             self._pid = os.getpid()
-        if self._connection is None:
+        connection = self._connection
+        if connection is None:
             raise Usage("the workspace was closed", hint="open it again: lastgood.open(path)")
-        return self._connection
+        if self._is_replaced() and not connection.in_transaction:
+            self._connection = self._connect()
+            connection.close()
+            self._turned()
+        return self._connection or connection
+
+    def _turned(self) -> None:
+        """Forget what was known of a file that another one took the place of."""
+
+    def _is_replaced(self) -> bool:
+        return _identity(self.path) != self._identity
+
+    def _demand_same(self) -> None:
+        """Refuse, in a transaction, to write to a file that was set aside before that began."""
+        if self._is_replaced():
+            raise Busy(
+                f"the {self._schema.what} {printable(self.path)} was replaced by a repair just now",
+                hint="try again",
+            )
 
     def _durably(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
         (usual,) = connection.execute("PRAGMA synchronous").fetchone()
@@ -721,6 +747,7 @@ class Database:
         try:
             # A signal that came while it waited for its turn is met here, when it has just begun.
             retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"), path=self.path, wait=self._wait)
+            self._demand_same()
             # Brought up by a newer lastgood since it was opened, it takes nothing of ours.
             self._refuse_newer(connection)
             result = work(connection)
@@ -747,6 +774,7 @@ class Database:
         old.close()
 
     def _connect(self) -> sqlite3.Connection:
+        self._identity = _identity(self.path)  # before: if it is replaced meanwhile, it is opened once more
         try:
             return retry_while_busy(self._opened, path=self.path, wait=self._wait)
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
@@ -777,7 +805,7 @@ class Database:
         from lastgood.catalogue.image import KeptChanging, copy
 
         try:
-            return copy(self.path, lambda: open_uri(self.path, "immutable=1", wait=0))
+            return copy(self.path, lambda: open_uri(self.path, "mode=ro&immutable=1", wait=0))
         except (sqlite3.Error, OSError, KeptChanging) as error:
             raise failure from error
 
@@ -810,6 +838,14 @@ class Database:
 
     def _synchronize(self, connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:  # whoever opens it says why
+        return None
+    return found.st_dev, found.st_ino
 
 
 def prepare(connection: sqlite3.Connection) -> None:

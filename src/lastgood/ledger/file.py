@@ -38,7 +38,7 @@ from lastgood.catalogue.database import (
     within,
 )
 from lastgood.catalogue.sqlite import BROKEN, REPAIR_HINT, sqlite3, translate
-from lastgood.errors import Busy, Damaged
+from lastgood.errors import Damaged
 from lastgood.files import sync_directory, sync_file
 from lastgood.ledger.cells import Remembered
 from lastgood.ledger_anchor import LedgerState
@@ -346,7 +346,6 @@ class LedgerFile(Database):
         self._held: Remembered[bytes] = Remembered(most=_HELD_MOST)
         self._encoded: WeakKeyDictionary[Encoding, Remembered[Encoded]] = WeakKeyDictionary()
         self._seen: tuple[object, int] | None = None
-        self._identity: tuple[int, int] | None = None
         super().__init__(path, schema=SCHEMA, durability="full", wait=DEFAULT_WAIT)
 
     @classmethod
@@ -384,7 +383,6 @@ class LedgerFile(Database):
 
             def worked(connection: sqlite3.Connection) -> tuple[Root, Result]:
                 place.leave()
-                self._demand_same()
                 root = self._trust(connection, watch.known)
                 before = root.total
                 result = work(connection, root)
@@ -406,7 +404,6 @@ class LedgerFile(Database):
         with self._anchor.watch() as watch:
 
             def worked(connection: sqlite3.Connection) -> tuple[Root, Result]:
-                self._demand_same()
                 root = _any_root(connection, watch.known)
                 result = work(connection, root)
                 self.sealing.seal(connection, root)
@@ -457,25 +454,8 @@ class LedgerFile(Database):
         """Return what is known of pieces in another encoding."""
         return self._encoded.setdefault(encoding, Remembered(most=_ENCODED_MOST))
 
-    def _ready(self) -> sqlite3.Connection:
-        """Return the connection to the file that lies there now: a repair may have put another one there."""
-        here = _identity(self.path)
-        if self._connection is not None and here != self._identity:
-            super().close()
-            self.forget()
-            self._connection = self._connect()
-        return super()._ready()
-
-    def _demand_same(self) -> None:
-        """Refuse, in a transaction, to write to a file that a repair set aside before that began."""
-        if _identity(self.path) != self._identity:
-            raise Busy(
-                f"the ledger {printable(self.path)} was replaced by a repair just now", hint="try again"
-            )
-
-    def _connect(self) -> sqlite3.Connection:
-        self._identity = _identity(self.path)
-        return super()._connect()
+    def _turned(self) -> None:
+        self.forget()
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         prepare(connection)
@@ -520,14 +500,6 @@ def prove_genuine(
 def _moment(connection: sqlite3.Connection) -> tuple[object, int]:
     """Return what differs, in a transaction, once others than this connection have committed a change."""
     return connection, int(connection.execute("PRAGMA data_version").fetchone()[0])
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:  # whoever opens it says why
-        return None
-    return found.st_dev, found.st_ino
 
 
 def gate(connection: sqlite3.Connection, *, path: str) -> None:
