@@ -567,7 +567,11 @@ class WorkspaceScanner:
         try:
             root = open_root(request.root)
             try:
-                found = None if self._watch is None else self._found_again(request, root, self._watch)
+                found = (
+                    None
+                    if self._watch is None
+                    else self._found_again(request, root, self._watch, writer=writer)
+                )
                 if found is not None:
                     return found
                 known = self._known(request.root)
@@ -622,7 +626,9 @@ class WorkspaceScanner:
                 known.conditions, records=known.records, details=details, source=known.source
             )
 
-    def _found_again(self, request: ScanRequest, root: int, watch: DirectoryWatch) -> WorkspaceScan | None:
+    def _found_again(
+        self, request: ScanRequest, root: int, watch: DirectoryWatch, *, writer: ObjectWriter
+    ) -> WorkspaceScan | None:
         """Return what the last scan found if nothing was heard since, and nothing else changed."""
         project = Project(request.root, settings=request.settings)
         rules = project.ignore_state(request.settings)
@@ -631,7 +637,7 @@ class WorkspaceScanner:
         if last is None or request.forced or request.fresh or request.budget is not None:
             return None
         result, snapshot = last
-        trust = _trust(snapshot.conditions, conditions, previous=request.previous)
+        trust = _trust(snapshot.conditions, conditions, previous=request.previous, writer=writer)
         is_trusted = trust.verdicts and trust.objects and trust.index and trust.previous
         if not is_trusted or result.partial or snapshot.source != cache.source_of(self._folder):
             return None
@@ -721,7 +727,7 @@ class ScanPass:
         self._token = conditions.policy
         forced = Forced(request.forced, fresh=request.fresh)
         previous = Previous(request.previous, objects=objects)
-        trust = _trust(known.conditions, conditions, previous=request.previous)
+        trust = _trust(known.conditions, conditions, previous=request.previous, writer=reader.writer)
         texts = IgnoreFiles(known.records, details=known.details, objects=objects, fresh={})
         selector = Selector(
             rules=RuleBook(rules, texts=texts.of),
@@ -841,12 +847,18 @@ def _names_of(restores: tuple[str, ...]) -> Callable[[bytes], bool] | None:
     return lambda name: any(is_of(name, token) for token in restores)
 
 
-def _trust(known: Conditions | None, now: Conditions, *, previous: TreeId | None) -> Trust:
+def _trust(
+    known: Conditions | None, now: Conditions, *, previous: TreeId | None, writer: ObjectWriter
+) -> Trust:
+    """Return what a cache proves; of the objects nothing where its own tree is not stored.
+
+    A store that was put back from a copy has the same generation, and may lack what the cache names.
+    """
     if known is None:
         return Trust(verdicts=False, objects=False, index=False, previous=False)
     return Trust(
         verdicts=known.policy == now.policy,
-        objects=known.generation == now.generation,
+        objects=known.generation == now.generation and not writer.lacks(filter(None, known.tree)),
         index=known.index == now.index,
         previous=previous is not None and known.tree == (previous.tree, previous.modes),
     )
