@@ -75,6 +75,39 @@ def test_a_turn_before_which_the_workspace_returned_is_passed_over() -> None:
     assert not_none(extent(history(line, returned=True, untouched=False), steps=1)).target is line[0]
 
 
+def turns(*files: str) -> list[Checkpoint]:
+    """Return turns that began and ended with such files, oldest first given, newest first returned."""
+    line = [checkpoint(1, kind="auto", root=TreeRef(tree=files[0]))]
+    for number, tree in enumerate(files[1:], 1):
+        kept = TreeRef(tree=tree)
+        line.insert(0, checkpoint(2 * number, kind="turn", metadata={BEGAN: line[0].id}, root=kept))
+        line.insert(0, checkpoint(2 * number + 1, kind="auto", root=kept))
+    return line
+
+
+def test_a_turn_that_changed_no_file_is_gone_past_and_counts_where_none_did() -> None:
+    """T15: whether it has a checkpoint depends on when its host wrote the talk down."""
+    line = turns("a", "b", "b", "c", "c")
+    found = [not_none(extent(history(line), steps=steps)) for steps in (1, 2)]
+    assert [line.index(one.target) for one in found] == [4, 8]
+    assert [[line.index(turn) for turn in one.turns] for one in found] == [[1, 3], [1, 3, 5, 7]]
+    assert [[line.index(turn) for turn in one.idle] for one in found] == [[1], [1, 5]]
+    assert extent(history(line), steps=3) is None
+    assert not_none(extent(history(line).replace(of_files=False), steps=1)).target is line[2]
+    talk = turns("a", "a", "a")
+    assert not_none(extent(history(talk), steps=2)).target is talk[4]
+
+
+def test_a_turn_of_which_only_its_beginning_is_told_counts_by_what_came_of_it() -> None:
+    """T15: that may still be in the workspace alone."""
+    line = [
+        checkpoint(number, kind="turn", metadata={"moment": "before"}, root=TreeRef(tree=tree))
+        for number, tree in ((3, "b"), (2, "b"), (1, "a"))
+    ]
+    assert not_none(extent(history(line), steps=1)).target is line[2]
+    assert not_none(extent(history(line, untouched=False), steps=1)).target is line[0]
+
+
 def run(session: str, *, begins: str, ends: str) -> tuple[Told, Told, Told]:
     return ("session-end", session, ends), ("task", session, ends), ("session-start", session, begins)
 

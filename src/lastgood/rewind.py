@@ -26,7 +26,8 @@ class History(Value):
 
     ``starts`` are the ids of the first checkpoints of runs, ``taken_back`` of those to which a restore led
     once the run had ended. ``unended`` are the turns that nobody saw end. ``returned`` tells that a restore
-    led to the place at which it stands, ``untouched`` that the files are as they are there.
+    led to the place at which it stands, ``untouched`` that the files are as they are there. ``of_files``
+    tells that files come back: then a turn that changed none does not count.
     """
 
     line: Sequence[Checkpoint]
@@ -35,6 +36,7 @@ class History(Value):
     starts: Collection[str] = ()
     taken_back: Collection[str] = ()
     unended: Sequence[Effect] = ()
+    of_files: bool = True
 
     @property
     def unit(self) -> RewindUnit:
@@ -118,9 +120,12 @@ def _past_turns(
         return RewindExtent(target=target, unit="turn", turns=tuple(line[at] for at in turns))
     ids = {one.id: at for at, one in enumerate(line)}
     within: set[int] = set()
+    idle = []
     for at, before in zip(turns, [*turns[1:], place], strict=False):  # of no turn there is no end
         began = ids.get(str(line[at].manifest.metadata.get(BEGAN)), before)
         within.update(range(at, began))
+        if not any(_differ(line[one], line[began]) for one in range(at, began)):
+            idle.append(line[at])
     under_way = {at: one for at, one in sorted(open_turns.items()) if at <= place}
     for at in under_way:
         within.update(range(max((one for one in turns if one < at), default=-1) + 1, at))
@@ -131,6 +136,7 @@ def _past_turns(
         turns=tuple(line[at] for at in turns),
         saves=tuple(saves),
         under_way=tuple(under_way.values()),
+        idle=tuple(idle),
     )
 
 
@@ -149,8 +155,8 @@ def states_before(line: Sequence[Checkpoint]) -> list[Checkpoint]:
     return [one for later, one in pairwise(line) if one.manifest.root != later.manifest.root]
 
 
-def _before_turns(history: History, open_turns: Collection[int]) -> list[Checkpoint]:
-    """Return the states before the last turn, before the last two, and so on.
+def _before_turns(history: History, open_turns: Collection[int]) -> Iterator[Checkpoint]:
+    """Yield the states before the last turn that changed a file, before the last two, and so on.
 
     A turn's checkpoint holds the state after the turn unless its moment, or a note ``moment``, says before
     (rule S20); where there are any of before, or that say where their turn began, they are the ones that
@@ -165,7 +171,27 @@ def _before_turns(history: History, open_turns: Collection[int]) -> list[Checkpo
     if not starts:
         ends = [place for place, one in enumerate(line) if one.kind == "turn"]
         starts = {place + 1 for place in ends if place + 1 < len(line)}
-    return [line[place] for place in sorted({*starts, *open_turns})]
+    places = sorted({*starts, *open_turns})
+    counts = False
+    for later, place in zip([0, *places], places, strict=False):
+        if not history.of_files or place in open_turns or _turn_changed(history, place, later=later):
+            counts = True
+            yield line[place]
+    if not counts:  # they are all about the conversation
+        yield from (line[place] for place in places)
+
+
+def _turn_changed(history: History, place: int, *, later: int) -> bool:
+    """Tell whether files changed in the turn that began at a place, ``later`` being where the next one did.
+
+    Whether the talk alone is worth a checkpoint depends on when its host wrote it down: a turn that changed
+    no file may have one, or none.
+    """
+    line = history.line
+    ends = [at for at in range(later, place) if line[at].kind == "turn" and not is_before_turn(line[at])]
+    if any(_differ(line[at], line[place]) for at in range(ends[0] if ends else later, place)):
+        return True
+    return not ends and not later and not history.untouched()
 
 
 def _places_of_starts(line: Sequence[Checkpoint]) -> list[int]:

@@ -134,6 +134,7 @@ def verbs_of(workspace: AsyncWorkspace, *, project: Path, export: Path) -> Calls
         "preview_rewind": workspace.preview_rewind,
         "preview_rewinds": workspace.preview_rewinds,
         "changed_beside": changed_beside,
+        "at_work": workspace.at_work,
         "plan_rewind": workspace.plan_rewind,
         "rewind": lambda: workspace.rewind(1),
         "preview": applied,

@@ -312,6 +312,7 @@ def test_whoever_is_asked_can_have_the_branch_back_with_the_files(
     """T9: HEAD moves only for those who say so."""
     shown = switched.terminal("restore", "@", answers=f"{answer}\n").out
     assert "[y]es files only / [g]it too (back to branch main) / [N]o" in shown
+    assert "  y: only the files; git stays on other\n  g: git, too: back on main, with what" in shown
     assert (switched.project / "a.txt").read_text() == "third\n"
     assert git(switched.project, "branch", "--show-current").strip() == branch
 

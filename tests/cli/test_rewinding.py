@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 
 import pytest
 
@@ -158,6 +159,39 @@ def test_what_a_rewind_says_to_type_does_what_it_showed_a_turn_later_too(lastgoo
     lastgood("save", "undo what you did", "--kind", "turn", "--allow-empty")
     lastgood(*shown.partition("lastgood ")[2].split())
     assert files(lastgood)["a"] == "good"
+
+
+def test_the_plan_of_turns_says_what_each_changed_how_to_go_on_and_who_still_runs(lastgood: Command) -> None:
+    """T15, T1: one that changed no file is named, and is no step."""
+    file = lastgood.project / "a"
+    with (
+        package.open(lastgood.project, store=lastgood.store, maintenance="off") as workspace,
+        subprocess.Popen(["sleep", "600"]) as agent,
+    ):
+        file.write_text("0\n", encoding="utf-8")
+        began = workspace.save("start").checkpoint.id
+        workspace.session_start(owner_pid=agent.pid, exclusive=False)
+        for prompt, content in (("rename it", "1\n"), ("add a test", "2\n"), ("why?", "2\n")):
+            file.write_text(content, encoding="utf-8")
+            turn = workspace.save(prompt, kind="turn", metadata={"began-at": began}, allow_empty=True)
+            began = turn.checkpoint.id
+        asked = lastgood.terminal("rewind", "1", answers="n\n", expect=130).out
+        only = lastgood("rewind", "1", "--only", "progress", "--dry-run", expect=None).err
+        agent.kill()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", asked).replace("\r", "").splitlines()
+    assert lines[:4] == [
+        "Back to before the last 2 turns (1 of them changed no file):",
+        "  why?, just now: no file changed",
+        "  add a test, just now: a",
+        "  to take one turn more back: lastgood rewind 2",
+    ]
+    said = " ".join(lines[4:])
+    assert f"Still running: process {agent.pid} (sleep 600). It remembers what is taken back, and may" in said
+    assert re.search(
+        r"Restoring ckpt_\w{8} \(before: add a test\), made just now: 1 file to write\. What", said
+    )
+    assert "What is there now is saved first: `lastgood undo` brings it back." in said
+    assert "Back to before the last turn:\n  why?, just now" in only
 
 
 def test_an_undo_is_shown_before_it_is_done(ran: Command) -> None:

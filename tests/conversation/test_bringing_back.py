@@ -296,7 +296,7 @@ def test_the_command_names_the_transcript_that_is_as_it_was_already(
     command("save", "said", "--transcript", str(claude))
     done = command("restore", "@", "--only", "conversation", "--yes")
     assert "nothing to restore: what was asked for already is as in ckpt_" in done.out
-    assert "conversation: the transcript holds just this already\n" in done.out
+    assert "conversation: it is just as it was then\n" in done.out
     assert f"go on with it: claude --resume {SESSION}\n" in done.out
 
 
@@ -309,7 +309,7 @@ def test_a_restore_of_files_that_are_right_does_not_say_so_of_the_conversation(
     shutil.rmtree(claude.parents[3])
     done = command("restore", "@", "--yes")
     assert "nothing to restore: all but the conversation already is as in ckpt_" in done.out
-    assert "conversation: its messages can be read, but its agent cannot go on with it: " in done.out
+    assert "conversation: is not taken back, its messages can be read: " in done.out
 
 
 def test_a_link_that_leads_into_the_hosts_folder_is_followed(

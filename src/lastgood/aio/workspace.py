@@ -114,6 +114,7 @@ class AsyncWorkspace(AsyncFace[Workspace]):
     preview_rewind: Final = awaited(Workspace.preview_rewind)
     preview_rewinds: Final = awaited(Workspace.preview_rewinds)
     changed_beside: Final = awaited(Workspace.changed_beside)
+    at_work: Final = awaited(Workspace.at_work)
     plan_rewind: Final = awaited(Workspace.plan_rewind)
     rewind: Final = awaited(Workspace.rewind)
     plan_undo: Final = awaited(Workspace.plan_undo)

@@ -100,7 +100,8 @@ class Call(Value):
 
     ``paths`` is None where no path was given; for a verb that takes a command it holds its words. The last of
     them, as many as ``literal`` says, came after ``--``: nothing but paths. What is ``guessed`` is what words
-    were taken for that say something else, or nothing: it is asked about before anything changes.
+    were taken for that say something else, or nothing: it is asked about before anything changes. ``past`` is
+    what a rewind leads to before, as it is told.
     """
 
     verb: Verb
@@ -110,6 +111,7 @@ class Call(Value):
     help: bool = False
     literal: int = 0
     guessed: bool = False
+    past: str | None = None
 
     def has(self, option: str) -> bool:
         """Tell whether an option was given."""

@@ -280,7 +280,8 @@ def beside_lines(
         lines += part_lines(part, target.manifest.progress)
     lines += unwritten_lines(report, call)
     lines += [_irreversible(effect) for effect in report.irreversible]
-    moved = None if call.has("only-agent") else _git_line(report)  # with which --git does not go
+    is_offered = asks and git_offer(report, target) is not None
+    moved = None if call.has("only-agent") else _git_line(report, is_offered=is_offered)
     return lines if moved is None else [*lines, moved]
 
 
@@ -293,6 +294,15 @@ def unwritten_lines(report: RestoreReport, call: Call) -> list[str]:
     if "resume_command" in said:
         lines.append(f"  go on with it: {said['resume_command']}")
     return lines + [f"  {line}" for line in hint_lines(str(said.get("hint", "")), call) if line]
+
+
+def at_work_lines(sessions: Iterable[Session]) -> list[str]:
+    """Return which programs are at work here still: a restore takes nothing out of their memory."""
+    return [
+        f"Still running: {owner(one)}. It remembers what is taken back, and may write files again"
+        " until you quit it."
+        for one in sessions
+    ]
 
 
 def lacks_transcript(report: RestoreReport) -> bool:
@@ -435,8 +445,11 @@ def _irreversible(effect: Effect) -> str:
     return f"not taken back: {what} was begun since; whether it had its effect is not known"
 
 
-def _git_line(report: RestoreReport) -> str | None:
-    """Return what to say about a HEAD that is not where it was, or an index that is another (rule T9)."""
+def _git_line(report: RestoreReport, *, is_offered: bool) -> str | None:
+    """Return what to say about a HEAD that is not where it was, or an index that is another (rule T9).
+
+    Where to put it back ``is_offered`` it is told beside the choices what comes of it.
+    """
     moved = report.head_moved
     if report.planned.paths or report.folder_made:  # of some files it says nothing
         return None
@@ -445,7 +458,9 @@ def _git_line(report: RestoreReport) -> str | None:
     if moved is None or any(part.scope == "git" for part in report.parts):
         return None
     words = _moved_words(moved)
-    return words if moved.to is None else f"{words}, and stays as it is (--git puts HEAD and index back too)"
+    if moved.to is None or is_offered:
+        return words
+    return f"{words}, and stays as it is (--git puts HEAD and index back too)"
 
 
 def git_offer(report: RestoreReport, target: Checkpoint) -> str | None:
@@ -458,6 +473,20 @@ def git_offer(report: RestoreReport, target: Checkpoint) -> str | None:
     if git.branch is None or moved.from_branch == moved.to_branch:
         return f"HEAD back to {git.head[:12]}"
     return f"back to branch {printable(git.branch)}"
+
+
+def git_choices(report: RestoreReport, target: Checkpoint) -> tuple[str, str]:
+    """Return what comes of the answers where `git_offer` has something to offer."""
+    moved, git = report.head_moved, target.manifest.git
+    assert moved is not None
+    assert git is not None
+    assert git.head is not None
+    now = "where it is" if moved.to_branch is None else f"on {printable(moved.to_branch)}"
+    if git.branch is None or moved.from_branch == moved.to_branch:
+        back = f"HEAD at {git.head[:12]} again, on no branch; no branch moves"
+    else:
+        back = f"back on {printable(git.branch)}, with what was staged then; no commit is lost"
+    return f"  y: only the files; git stays {now}", f"  g: git, too: {back}"
 
 
 def _moved_words(moved: HeadMoved) -> str:

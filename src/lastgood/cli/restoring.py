@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine
 from lastgood.cli.plans import (
+    at_work_lines,
     beside_lines,
     done_words,
+    git_choices,
     git_offer,
     lacks_transcript,
     not_held_lines,
@@ -27,7 +29,7 @@ from lastgood.cli.plans import (
 )
 from lastgood.cli.references import holder_of, is_ignored, is_path, so_many_back, versions_of, why_ignored
 from lastgood.cli.typed_paths import current, path_of, paths_of, same_name
-from lastgood.cli.wording import ago, called, count
+from lastgood.cli.wording import ago, called, count, title
 from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Unsafe, Usage
 from lastgood.ids import short
 from lastgood.paths import lies_in, printable, to_text
@@ -73,7 +75,7 @@ _DAYS = frozenset(
 _KEPT = "What is there now is saved first: `lastgood undo` brings it back."
 # Of a plan at least so many paths are shown, and room is left for what is asked.
 _SHOWN_LEAST = 5
-_ASKING = 4
+_ASKING = 6
 # How a file changed, as it is counted.
 _WAYS = {"mode": "of another mode", "kind": "of another kind"}
 _STYLES = {"delete": "red", "rmdir": "red", "create": "green"}
@@ -128,10 +130,15 @@ def consented(
     _show(preview, target, call, console, workspace=workspace, above=above)
     if large:
         console.warn(f"This deletes {count(plan.deletions, 'file')}, a large part of the workspace.")
-    told = beside_lines(preview, target, call, root=workspace.path, asks=True)
+    told = [
+        *beside_lines(preview, target, call, root=workspace.path, asks=True),
+        *at_work_lines(workspace.at_work()),
+    ]
     offer = None if large else git_offer(preview, target)
     if offer is None:
         return Agreed(told=told) if agreed("Go ahead?", console) else None
+    for line in git_choices(preview, target):
+        console.warn(line)
     answer = console.ask(f"[y]es files only / [g]it too ({offer}) / [N]o ").lower()
     if answer in {"y", "yes", "g", "git"}:
         return Agreed(told=() if answer[0] == "g" else told, git=answer[0] == "g")
@@ -214,15 +221,16 @@ def _show(
         try:
             drift = workspace.diff(paths=paths_of(call, workspace), patch=False)
         except Damaged as error:  # what is to come back may be whole
-            told = f"What changed since the last checkpoint cannot be told: {printable(error.message)}"
-            unknown = [told, _KEPT]
+            unknown = [f"What changed since the last checkpoint cannot be told: {printable(error.message)}"]
     beside = beside_lines(preview, target, call, root=workspace.path, asks=True)
-    lines = [*unknown, *_drift_lines(drift), *beside]
+    running = at_work_lines(workspace.at_work())
+    lines = [*unknown, *_drift_lines(drift, call), *beside, *running]
     age = ago(target.manifest.created_at, now=time.time_ns())
     lines.append(
         f"{'Taking back' if call.has('only-agent') else 'Restoring'} {_called(target, call)}, made {age}:"
         f" {plan_counts(plan)}."
     )
+    lines += _kept_lines(plan)
     lines += _which_lines(target, call, workspace)
     spared = spared_lines(plan, target, call, workspace=workspace)
     room = console.rows() - console.height((*above, *lines, *_agent_lines(call), *spared)) - _ASKING
@@ -291,13 +299,19 @@ def _since(drift: DiffReport | None, plan: RestorePlan) -> dict[bytes, str]:
     return {} if drift.from_ == plan.target and changed.keys() == touched else changed
 
 
-def _drift_lines(report: DiffReport | None) -> list[str]:
+def _kept_lines(plan: RestorePlan) -> list[str]:
+    """Return that what a plan replaces or deletes is kept first; nothing of one that changes no file."""
+    return [_KEPT] if any(plan.of("write", "delete", "chmod", "mkdir", "rmdir")) else []
+
+
+def _drift_lines(report: DiffReport | None, call: Call) -> list[str]:
     """Return how the call's paths changed since where one stands: nothing has kept it yet."""
     if report is None or not report.files:
         return []
     ways = [_WAYS.get(one.status, one.status) for one in report.files]
     counted = ", ".join(f"{count(ways.count(way), 'file')} {way}" for way in dict.fromkeys(ways))
-    return [f"Since {short(report.from_ or '')}, where you are: {counted}.", _KEPT]
+    of = f"Of {_few_typed(call.paths)}, since" if call.paths else "Since"
+    return [f"{of} {short(report.from_ or '')}, where you are: {counted}."]
 
 
 # --- The way of a restore on the command line: plan, show, ask, carry out, tell the way back ---
@@ -591,7 +605,14 @@ def _planned(
     for line in _agent_lines(call):
         console.sentence(line)
     console.lines(plan_lines(plan))
-    console.sentences((*spared, *beside_lines(report, target, call, root=workspace.path)))
+    console.sentences(
+        (
+            *spared,
+            *beside_lines(report, target, call, root=workspace.path),
+            *at_work_lines(workspace.at_work()),
+            *_kept_lines(plan),
+        )
+    )
     console.line(f"plan {plan.id}")
     if not console.quiet:  # beside the plan, and after it wherever that is sent
         console.sentence(f"Nothing changed. To do it: {again(call, f'--plan {plan.id}', to=target)}")
@@ -599,9 +620,20 @@ def _planned(
 
 
 def _called(target: Checkpoint, call: Call) -> str:
-    """Return in words what comes back."""
+    """Return in words what comes back: of a rewind what it leads to before."""
     name = called(target)
-    return f"what the agent changed since {name}" if call.has("only-agent") else name
+    if call.past is not None and not target.name and not title(target).startswith("before: "):
+        name = f"{target.short_id} (before: {call.past})"
+    if call.has("only-agent"):
+        within = f" in {_few_typed(call.paths)}" if call.paths else ""
+        return f"what the agent changed{within} since {name}"
+    return f"{_few_typed(call.paths)} from {name}" if call.paths else name
+
+
+def _few_typed(paths: Sequence[str]) -> str:
+    """Return the first of some paths as they were typed, and how many more there are."""
+    more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+    return printable(paths[0]) + more
 
 
 def _nothing_words(report: RestoreReport, target: Checkpoint, call: Call) -> str:
@@ -713,7 +745,8 @@ def _tell(
     )
     outcomes = [one for one in report.outcomes if one.reason != SPARED]  # of which more is said below
     said = remarks(outcomes, then=f"as at {target.short_id}", root=workspace.path)
-    for line in (*said, *beside_lines(report, target, call, root=workspace.path)):
+    running = at_work_lines(workspace.at_work()) if report.operation is not None else []
+    for line in (*said, *beside_lines(report, target, call, root=workspace.path), *running):
         if line not in told:
             console.warn(line)
     for line in spared_lines(report.planned, target, call, workspace=workspace):

@@ -331,11 +331,11 @@ FILES: tuple[Verb, ...] = (
         name="rewind",
         says="go back to before the Nth last turn or run (default 1)",
         about=(
-            "Like `restore`, counted instead of named: to the state before the Nth last turn\n"
-            "(checkpoints of kind turn); one under way counts once it changed a file. Where there are\n"
-            "no turns, to before the Nth last `run` that changed a file. What was changed beside them\n"
-            "goes too, and is named first; with --only-agent it stays, as `restore --merge` would keep\n"
-            "it. Where there are no runs either, N saved states back: a checkpoint whose files are\n"
+            "Like `restore`, counted instead of named: to the state before the Nth last turn of an\n"
+            "agent, a prompt and all that it did for it. A turn counts if it changed a file. Where\n"
+            "there are no turns, to before the Nth last `run` that changed one. What was changed beside\n"
+            "them goes too, and is named first; with --only-agent it stays, as `restore --merge` would\n"
+            "keep it. Where there are no runs either, N saved states back: a checkpoint whose files are\n"
             "those of the one after it does not count, nor does what restores saved first.\n"
             "Without N there is a list to pick from on a terminal. With PATHs only these go back."
         ),

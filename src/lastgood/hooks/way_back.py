@@ -27,7 +27,7 @@ def words(lastgood: str) -> str:
     return (
         "lastgood keeps a checkpoint of each of your turns. If the person asks to have your work taken back:"
         f" `{lastgood} rewind N --only files --dry-run` shows what going back to before your last N turns"
-        " would do, the checkpoint and the plan's id; this turn does not count while it has changed nothing."
+        " would do, the checkpoint and the plan's id; a turn that changed no file does not count."
         f" Show that to the person. Once they agree, `{lastgood} restore CHECKPOINT --only files --plan ID`"
         " does just that, and says how to undo it."
     )

@@ -327,7 +327,8 @@ class RewindExtent(Value):
 
     ``turns`` are the checkpoints of the turns that it takes back, ``under_way`` those turns that nobody saw
     end, which have none yet. ``runs`` are the checkpoints at the start of the runs, ``saves`` those that
-    hold what else was changed and goes too; all newest first. ``steps`` is the number that leads there.
+    hold what else was changed and goes too; all newest first. ``steps`` is the number that leads there;
+    ``idle`` are those of the turns that changed no file, and are not in it.
     """
 
     target: Checkpoint
@@ -337,6 +338,7 @@ class RewindExtent(Value):
     turns: tuple[Checkpoint, ...] = ()
     under_way: tuple[Effect, ...] = ()
     steps: int = 1
+    idle: tuple[Checkpoint, ...] = ()
 
 
 class ChangedBeside(Value):

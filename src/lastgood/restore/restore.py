@@ -115,9 +115,7 @@ def refuse_rivals(context: Context) -> None:
     At work is one that lives and has a task running, or that holds the workspace through a process
     of its own. The caller's own is the one that it names, and the one whose owner it is or runs below.
     """
-    for session in context.work.sessions(context.key):
-        if session.state != "active" or _is_own(context, session) or state_of(context, session) != "active":
-            continue
+    for session in others_at_work(context):
         running = [task.id for task in context.work.progress(session.id).tasks if task.state == "running"]
         if not running and not (session.exclusive and session.owner.pid is not None):
             continue
@@ -130,6 +128,13 @@ def refuse_rivals(context: Context) -> None:
             f"\nfrom within it: LASTGOOD_SESSION={session.id}",
             details={"session": session.id, "owner": session.owner.as_dict(), "running": running},
         )
+
+
+def others_at_work(context: Context) -> Iterator[Session]:
+    """Yield the sessions that live, but for the caller's own."""
+    for session in context.work.sessions(context.key, state="active"):
+        if not _is_own(context, session) and state_of(context, session) == "active":
+            yield session
 
 
 def _is_own(context: Context, session: Session) -> bool:

@@ -51,7 +51,7 @@ class Workspace(Restores, Recovers):
     - What a checkpoint holds: ``get``, ``entries``, ``read``, ``log``, ``blame``, ``conversation``,
       ``transcript``, ``previous``, ``stands_at``, ``changed_paths``, ``operations``.
     - Looking before restoring: ``plan_restore``, ``plan_rewind``, ``preview_rewind``,
-      ``preview_rewinds``, ``changed_beside``, ``rewind_target``,
+      ``preview_rewinds``, ``changed_beside``, ``at_work``, ``rewind_target``,
       ``preview``, ``apply``, ``plan_undo``, ``plan_redo``.
     - What is good, and kept: ``check``, ``name``, ``pin``, ``unpin``, ``delete``, ``verify``.
     - Runs of work: ``session``, ``run``, ``recover``, ``sessions``, ``get_session``, ``progress``, ``tasks``,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lastgood.model.operation import RestorePlan
     from lastgood.model.report import ChangedBeside, RestoreReport, RewindExtent, UndoPlan, UndoReport
     from lastgood.model.run import RecoverReport
-    from lastgood.model.session import Effect
+    from lastgood.model.session import Effect, Session
     from lastgood.restore.merge import Merge
     from lastgood.restore.only_agent import AgentWork
     from lastgood.restore.restore import RestoreRequest
@@ -198,17 +198,21 @@ class Restores(OpenWorkspace):
     def rewind_target(self, turns: int = 1) -> Checkpoint:
         """Return the checkpoint that `rewind` goes back to.
 
-        Where there are no turns it is the one before the Nth last run that changed a file; where there are no
-        runs either, one with the files of the checkpoint after it does not count.
+        A turn counts if files changed in it, or if they did in none. Where there are no turns it is the one
+        before the Nth last run that changed a file; where there are no runs either, one with the files of the
+        checkpoint after it does not count.
         """
         return self.preview_rewind(turns).target
 
-    def preview_rewind(self, turns: int = 1) -> RewindExtent:
-        """Return how far back `rewind` goes: to which checkpoint, past which turns, and what else goes."""
+    def preview_rewind(self, turns: int = 1, *, only: Sequence[Scope] | None = None) -> RewindExtent:
+        """Return how far back `rewind` goes: to which checkpoint, past which turns, and what else goes.
+
+        Where ``only`` leaves the files out, turns that changed none count, too.
+        """
         from lastgood.rewind import extent
 
         check_count(turns, least=1, what="how many turns to rewind")
-        history = self._rewinding()
+        history = self._rewinding(of_files=not only or "files" in only)
         found = extent(history, steps=turns)
         if found is None:
             raise _too_far(history, turns)
@@ -267,7 +271,7 @@ class Restores(OpenWorkspace):
         """Return an extent with its target as it is: a history is read in brief."""
         return extent.replace(target=self._view.resolve(extent.target.id))
 
-    def _rewinding(self) -> History:
+    def _rewinding(self, *, of_files: bool = True) -> History:
         from lastgood.rewind import History, has_returned, led_to
 
         line = self._view.history()
@@ -293,6 +297,7 @@ class Restores(OpenWorkspace):
             starts=starts,
             taken_back={id for id, session in starts.items() if id in back and ended(session)},
             unended=[one for one in work.effects(self._context.key, state="running") if of_host(one)],
+            of_files=of_files,
         )
 
     def _is_untouched(self, place: Checkpoint) -> bool:
@@ -301,6 +306,15 @@ class Restores(OpenWorkspace):
             return self.plan_restore(place.id, only=["files"], force=True).empty
         except Damaged:  # it cannot be gone back to
             return True
+
+    def at_work(self) -> tuple[Session, ...]:
+        """Return the sessions whose owner's process lives here, without the caller's own.
+
+        A restore takes nothing out of their memory, and they may write again.
+        """
+        from lastgood.restore.restore import others_at_work
+
+        return tuple(one for one in others_at_work(self._context) if one.owner.pid is not None)
 
     def plan_rewind(  # noqa: PLR0913 - as `restore`
         self,
@@ -324,7 +338,7 @@ class Restores(OpenWorkspace):
             base=base,
             conflict=conflict,
             only_agent=only_agent,
-            rewound=self.preview_rewind(turns),
+            rewound=self.preview_rewind(turns, only=only),
         )
         return self._plan(None, paths, extent=extent, discard=discard, force=force)
 
@@ -342,7 +356,7 @@ class Restores(OpenWorkspace):
         force: bool = False,
         only_agent: bool = False,
     ) -> RestoreReport:
-        """Go back to before the Nth last turn; without turns before the Nth last run, else N states back.
+        """Go back to before the Nth last turn that changed a file; else by runs, or by states of the files.
 
         The options are those of `restore`. ``only_agent`` takes back what agents changed in these turns, or
         runs, and keeps what everybody else did.
@@ -354,7 +368,7 @@ class Restores(OpenWorkspace):
             base=base,
             conflict=conflict,
             only_agent=only_agent,
-            rewound=self.preview_rewind(turns),
+            rewound=self.preview_rewind(turns, only=only),
         )
         beside = self._beside(extent, paths)
         report = self._restore(None, paths, extent=extent, discard=discard, force=force)
@@ -517,12 +531,13 @@ def _goes(one: ChangedBeside, limits: Sequence[bytes], *, since: int | None) -> 
 def _too_far(history: History, turns: int) -> NotFound:
     from lastgood.rewind import extents
 
+    known = sum(1 for _ in extents(history))
+    every = sum(1 for _ in extents(history.replace(of_files=False)))
     said = {
-        "turn": "turns before where you are",
+        "turn": "turns before where you are" + (" that changed a file" if known < every else ""),
         "run": "runs before `@` that changed a file",
         "state": "states of the files before `@`",
     }[history.unit]
-    known = sum(1 for _ in extents(history))
     message = f"cannot rewind {turns}: there is no checkpoint that far back; {said}: {known}"
     hint = "to take back what changed since where you stand: lastgood restore @\nsee: lastgood list"
     return NotFound(message, hint=hint)

@@ -29,6 +29,7 @@ from lastgood.ids import short
 from lastgood.model.tree import Counts
 from lastgood.paths import printable, to_text
 from lastgood.restore.plan import inverse
+from lastgood.value import cast
 from lastgood.workspace.restore import Restores
 
 TYPE_CHECKING = False
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
     from lastgood.cli.picker import Picked
-    from lastgood.literals import Direction
+    from lastgood.literals import Direction, Scope
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
     from lastgood.model.report import ChangedBeside, RewindExtent, UndoReport
@@ -49,6 +50,8 @@ _OFFERED = 15
 _STEPS = 20
 # So many of what was made since a restore are named before it is taken back.
 _SHOWN = 5
+# So many of the files that a turn changed are named behind it.
+_NAMED = 3
 # So many of the paths that go beside it are named, of each checkpoint.
 _PATHS = 20
 # For these reasons nobody knows whether a change is not the agent's after all, which is said so.
@@ -299,7 +302,7 @@ def _rewind(call: Call, console: Console, *, workspace: Restores) -> int:
     text = call.argument(0)
     steps = 1 if text is None else opening.number(text, what="N")
     picks = text is None and console.can_ask and not any(call.has(option) for option in _SETTLED)
-    extent = None if picks else workspace.preview_rewind(steps)
+    extent = None if picks else workspace.preview_rewind(steps, only=_only(call))
     target = None if extent is None else extent.target
     if picks:  # where nothing before differs, there is still what to pick from
         extents = workspace.preview_rewinds(_STEPS)
@@ -310,9 +313,11 @@ def _rewind(call: Call, console: Console, *, workspace: Restores) -> int:
         extent = None if target is None else _extent_to(target, extents, call, workspace=workspace)
     if target is None or extent is None:
         return restore(target, call, console, workspace=workspace)
-    call = call.replace(arguments=(str(extent.steps),), guessed=call.guessed or picks)
+    call = call.replace(
+        arguments=(str(extent.steps),), guessed=call.guessed or picks, past=_oldest_past(extent)
+    )
     beside, unknown = _changed_beside(extent, call, workspace=workspace)
-    above = _extent_lines(extent, call, beside=beside, workspace=workspace)
+    above = _extent_lines(extent, call, console, beside=beside, workspace=workspace)
     for line in (*above, *unknown):
         console.note(line)
     return restore(
@@ -324,6 +329,14 @@ def _rewind(call: Call, console: Console, *, workspace: Restores) -> int:
         turns=extent.steps,
         beside=None if unknown else beside,
     )
+
+
+def _oldest_past(extent: RewindExtent) -> str | None:
+    """Return the oldest turn or run that a rewind goes past, in its words; None where it counts states."""
+    back = extent.turns or extent.runs
+    if back:
+        return _did(back[-1])
+    return extent.under_way[-1].name if extent.under_way else None
 
 
 def _takes(extent: RewindExtent) -> str:
@@ -371,7 +384,12 @@ def _changed_beside(
 
 
 def _extent_lines(
-    extent: RewindExtent, call: Call, *, beside: Sequence[ChangedBeside], workspace: Restores
+    extent: RewindExtent,
+    call: Call,
+    console: Console,
+    *,
+    beside: Sequence[ChangedBeside],
+    workspace: Restores,
 ) -> list[str]:
     """Return which turns or runs a rewind takes back, and what else goes (rule T15)."""
     now, back = time.time_ns(), extent.turns or extent.runs
@@ -379,12 +397,21 @@ def _extent_lines(
         f"{shortened(one.name, _SAID)} (not ended), {ago(one.started_at, now=now)}"
         for one in extent.under_way
     ]
-    said += [f"{_did(one)}, {ago(one.manifest.created_at, now=now)}" for one in back]
+    shown = _is_shown(call, console)
+    for one in back:
+        told = f"{_did(one)}, {ago(one.manifest.created_at, now=now)}"
+        is_looked_at = shown and len(said) < _SHOWN
+        said.append(told + (_changed_in(one, extent, workspace) if is_looked_at else ""))
     lines = []
     if said:
         noun = "run" if extent.runs else "turn"
-        lines = [f"Back to before the last {noun if len(said) == 1 else count(len(said), noun)}:"]
-        lines += _few([f"  {one}" for one in said])
+        past = noun if len(said) == 1 else count(len(said), noun)
+        idle = f" ({len(extent.idle)} of them changed no file)" if extent.idle and len(said) > 1 else ""
+        lines = [f"Back to before the last {past}{idle}:", *_few([f"  {one}" for one in said])]
+        if shown and _goes_on(extent, call, workspace):
+            more = again(call.replace(arguments=(str(extent.steps + 1),)))
+            lines.append(f"  to take one {noun} more back: {more}")
+        lines += _talk_lines(extent, call)
     if call.has("only-agent") or not _takes_files(call):
         return lines
     if extent.runs or (said and beside):  # who is told of some edits takes them for all
@@ -398,6 +425,46 @@ def _extent_lines(
     if said and beside:
         lines += _keeping_lines(extent, beside, call, workspace=workspace)
     return lines
+
+
+def _changed_in(turn: Checkpoint, extent: RewindExtent, workspace: Restores) -> str:
+    """Return what a turn changed, as it is told behind it; nothing where that is not known."""
+    from lastgood.rewind import BEGAN  # lazily: most restores are no rewind
+
+    began = turn.manifest.metadata.get(BEGAN)
+    if turn in extent.idle:
+        return ": no file changed"
+    if not isinstance(began, str):
+        return ""
+    try:
+        files = workspace.diff(began, turn.id, patch=False).files
+    except LastgoodError:
+        return ""
+    paths = [printable(to_text(one.path)) for one in files]
+    more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
+    return f": {', '.join(paths[:_NAMED])}{more}" if paths else ""
+
+
+def _goes_on(extent: RewindExtent, call: Call, workspace: Restores) -> bool:
+    """Tell whether there is another turn or run to take back."""
+    try:
+        workspace.preview_rewind(extent.steps + 1, only=_only(call))
+    except NotFound:
+        return False
+    return True
+
+
+def _talk_lines(extent: RewindExtent, call: Call) -> list[str]:
+    """Return that a conversation is not cut where a rewind leads to before it began."""
+    only = _only(call)
+    told = any(one.manifest.conversation is not None for one in extent.turns)
+    if not told or extent.target.manifest.conversation is not None or (only and "conversation" not in only):
+        return []
+    return ["Nothing had been said yet: the agent's conversation stays as it is. Begin a new one with it."]
+
+
+def _only(call: Call) -> tuple[Scope, ...] | None:
+    return cast("tuple[Scope, ...]", call.texts("only")) or None
 
 
 def _takes_files(call: Call) -> bool:

@@ -114,7 +114,7 @@ def _copy_or_remark(context: Context, target: Checkpoint) -> Part | Remark:
             return _as_messages(target, "a link leads out of that agent's folder")
         if _is_whole(context, held, source):
             return Remark(
-                note="the transcript holds just this already",
+                note="it is just as it was then",
                 resume_command=reader.resume_command(held.form, old),
             )
         return _copy(context, held, original=original, old=old, checkpoint=target.id)
@@ -131,7 +131,7 @@ def _original(context: Context, form: str, source: bytes) -> bytes:
 def _as_messages(target: Checkpoint, why: str, *, mend: object = None) -> Remark:
     read = f"read what was said: lastgood show {target.short_id} --conversation"
     return Remark(
-        note=f"its messages can be read, but its agent cannot go on with it: {why}",
+        note=f"is not taken back, its messages can be read: {why}",
         hint=read if mend is None else f"fix that, and restore again: {mend}\n{read}",
     )
 
