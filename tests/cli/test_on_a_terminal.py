@@ -545,7 +545,7 @@ def test_who_is_asked_about_an_undo_is_told_that_git_goes_too(
     lastgood("restore", "@", "--git", "--yes")
     (lastgood.project / "a").write_text("three\n")
     asked = lastgood.terminal("undo", answers="n\n", expect=130).out
-    assert re.search(r"HEAD and index: will be put back .*on other\)\nDo that", asked)
+    assert re.search(r"HEAD and index: will be put back .*on other\)\n.*\nDo that", asked)
 
 
 def test_a_word_that_several_checkpoints_say_opens_their_list(kept: Command) -> None:
@@ -655,7 +655,9 @@ def test_an_undo_that_deletes_much_asks_on_a_terminal(lastgood: Command) -> None
         (lastgood.project / f"{number}").unlink()
     lastgood("restore", "@", "--yes")
     shown = lastgood.terminal("undo", answers="n", expect=130).out
-    assert "It deletes 3 files; what is there is saved first." in shown
+    assert "It deletes 3 files." in shown
+    assert "What is there now is saved first: `lastgood redo` brings it back." in shown
+    assert "delete  0" in shown
     assert (lastgood.project / "0").exists()
     lastgood.terminal("undo", "--yes")
     assert not (lastgood.project / "0").exists()
@@ -677,7 +679,8 @@ def test_an_undo_of_what_changed_since_asks_whether_to_keep_that(lastgood: Comma
     assert "(a as it was before the restore)" in shown
     assert "change  b" in shown
     assert (lastgood.project / "b").read_text() == "one\n"
-    lastgood.terminal("undo", answers="y", expect=3)
+    done = lastgood.terminal("undo", answers="y", expect=3).out
+    assert "All else is done. Left to you is which version of a stays:\none of the commands above." in done
     assert (lastgood.project / "a").read_text() == "three\n"
     assert (lastgood.project / "b").read_text() == "two\n"
 

@@ -185,7 +185,8 @@ def test_a_dry_run_shows_every_path_and_the_plan_and_changes_nothing(kept: Comma
         r"would restore ckpt_\w{8} \(one\), made .+: 1 file to write, 1 file to delete", shown[0]
     )
     assert shown[1:3] == ["  change  a.txt", "  delete  new.txt"]
-    assert re.fullmatch(r"plan plan_\w{16}", shown[3])
+    assert shown[3] == "What is there now is saved first: `lastgood undo` brings it back."
+    assert re.fullmatch(r"plan plan_\w{16}", shown[4])
     assert (kept.project / "new.txt").exists()
 
 

@@ -312,6 +312,25 @@ def test_a_restore_of_files_that_are_right_does_not_say_so_of_the_conversation(
     assert "conversation: is not taken back, its messages can be read: " in done.out
 
 
+def test_what_refuses_a_redo_is_told_before_the_question_with_what_can_be_done(
+    project: Path, store: Path, claude: Path
+) -> None:
+    """T8, T11: somebody went on with the conversation that the restore wrote."""
+    command = Command(project, store)
+    (project / "file").write_text("then")
+    command("save", "said", "--transcript", str(claude))
+    append(claude, said("later"))
+    (project / "file").write_text("now")
+    restored = command("restore", "@", "--yes", "--json").json
+    append(Path(restored["conversation"]["transcript"]), said("gone on"))
+    command("undo")
+    command("save", "meanwhile")
+    asked = command.terminal("redo", answers="n\n", expect=130).out
+    assert "something else lies where the conversation was to go" in asked
+    assert "Go ahead?" not in asked
+    assert asked.index("change  file") < asked.index("conversation: left as it is") < asked.index("Do that?")
+
+
 def test_a_link_that_leads_into_the_hosts_folder_is_followed(
     workspace: Workspace, claude: Path, tmp_path: Path
 ) -> None:

@@ -242,6 +242,15 @@ def remarks(outcomes: Sequence[Outcome], *, then: str = "as it was", root: str |
     return lines
 
 
+def choosing_lines(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return what is left to a person where another version lies beside a file that stays as it is."""
+    paths = [path_text(one.path) for one in outcomes if _beside(one, outcomes)]
+    if not paths:
+        return []
+    which = paths[0] if len(paths) == 1 else f"each of {len(paths):,} files"
+    return [f"All else is done. Left to you is which version of {which} stays: one of the commands above."]
+
+
 def _beside(outcome: Outcome, outcomes: Sequence[Outcome]) -> list[bytes]:
     """Return where the other version of a conflict was written; none of what was no conflict."""
     if outcome.reason != CONFLICT and not (outcome.reason or "").startswith(PARTLY):

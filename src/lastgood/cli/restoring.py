@@ -11,6 +11,7 @@ from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine
 from lastgood.cli.plans import (
     at_work_lines,
     beside_lines,
+    choosing_lines,
     done_words,
     git_choices,
     git_offer,
@@ -72,7 +73,6 @@ _DAYS = frozenset(
     {"evening", "midnight", "morning", "night", "noon", "today", "tonight", "week"}
     | {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
 )
-_KEPT = "What is there now is saved first: `lastgood undo` brings it back."
 # Of a plan at least so many paths are shown, and room is left for what is asked.
 _SHOWN_LEAST = 5
 _ASKING = 6
@@ -230,7 +230,7 @@ def _show(
         f"{'Taking back' if call.has('only-agent') else 'Restoring'} {_called(target, call)}, made {age}:"
         f" {plan_counts(plan)}."
     )
-    lines += _kept_lines(plan)
+    lines += _kept_lines(plan, call)
     lines += _which_lines(target, call, workspace)
     spared = spared_lines(plan, target, call, workspace=workspace)
     room = console.rows() - console.height((*above, *lines, *_agent_lines(call), *spared)) - _ASKING
@@ -299,9 +299,15 @@ def _since(drift: DiffReport | None, plan: RestorePlan) -> dict[bytes, str]:
     return {} if drift.from_ == plan.target and changed.keys() == touched else changed
 
 
-def _kept_lines(plan: RestorePlan) -> list[str]:
-    """Return that what a plan replaces or deletes is kept first; nothing of one that changes no file."""
-    return [_KEPT] if any(plan.of("write", "delete", "chmod", "mkdir", "rmdir")) else []
+def kept_words(way_back: str) -> str:
+    """Return in words that what a plan replaces or deletes is kept, and the command that is the way back."""
+    return f"What is there now is saved first: `{way_back}` brings it back."
+
+
+def _kept_lines(plan: RestorePlan, call: Call) -> list[str]:
+    """Return the same of a restore; nothing of one that changes no file."""
+    changes = any(plan.of("write", "delete", "chmod", "mkdir", "rmdir"))
+    return [kept_words(call.command("undo"))] if changes else []
 
 
 def _drift_lines(report: DiffReport | None, call: Call) -> list[str]:
@@ -610,7 +616,7 @@ def _planned(
             *spared,
             *beside_lines(report, target, call, root=workspace.path),
             *at_work_lines(workspace.at_work()),
-            *_kept_lines(plan),
+            *_kept_lines(plan, call),
         )
     )
     console.line(f"plan {plan.id}")
@@ -751,6 +757,8 @@ def _tell(
             console.warn(line)
     for line in spared_lines(report.planned, target, call, workspace=workspace):
         console.warn(line, style="yellow")
+    for line in choosing_lines(report.outcomes):
+        console.warn(line)
     _tell_lost(console)
     at = workspace.stands_at() if call.paths else None
     if at not in {None, target.id}:

@@ -9,9 +9,27 @@ from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.phrases import SILENT, counted, in_our_words, refuse_counted, refuse_said
-from lastgood.cli.plans import part_lines, plan_counts, plan_lines, remarks, report_counts, told_parts
+from lastgood.cli.plans import (
+    choosing_lines,
+    part_lines,
+    plan_counts,
+    plan_lines,
+    remarks,
+    report_counts,
+    shortened_plan,
+    told_parts,
+)
 from lastgood.cli.references import are_alike, as_meant, holds, is_path, looked_up, refuse_paths_alone
-from lastgood.cli.restoring import again, agreed, check_options, plan_of, restore, telling_what_is_left
+from lastgood.cli.restoring import (
+    again,
+    agreed,
+    check_options,
+    kept_words,
+    plan_of,
+    restore,
+    tell_steps,
+    telling_what_is_left,
+)
 from lastgood.cli.typed_paths import as_typed, current, paths_of
 from lastgood.cli.wording import (
     UNTITLED,
@@ -42,7 +60,7 @@ if TYPE_CHECKING:
     from lastgood.literals import Direction, Scope
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
-    from lastgood.model.report import ChangedBeside, RewindExtent, UndoReport
+    from lastgood.model.report import ChangedBeside, RewindExtent, UndoPlan, UndoReport
 
 
 _OFFERED = 15
@@ -579,11 +597,7 @@ def undo_verb(call: Call, console: Console) -> int:
             return _list(call, console, workspace=workspace)
         if call.has("dry-run"):
             return _undo_planned(call, console, workspace=workspace)
-        meant = _asked_about(call, console, workspace=workspace)
-        said = None if meant is None else _agreed(meant, call, console, workspace=workspace)
-        if said is False:
-            return DECLINED
-        report = _carried_out(meant, call, console, workspace=workspace, is_named=said is not None)
+        report = _carried_out(call, console, workspace=workspace)
         if report is None:
             return DECLINED
         done = report.operation
@@ -593,43 +607,87 @@ def undo_verb(call: Call, console: Console) -> int:
     return 0 if report.complete else OMISSIONS
 
 
-def _carried_out(
-    meant: Operation | None, call: Call, console: Console, *, workspace: Restores, is_named: bool
-) -> UndoReport | None:
-    """Undo or redo; where files changed since a person is asked whether all else is; None if they decline.
-
-    What it is about is told first, unless it ``is_named`` by then.
-    """
+def _carried_out(call: Call, console: Console, *, workspace: Restores) -> UndoReport | None:
+    """Undo or redo, after asking a person where there is reason to; None if they decline."""
     act = workspace.undo if call.verb.name == "undo" else workspace.redo
+    look = workspace.plan_undo if call.verb.name == "undo" else workspace.plan_redo
+    force, merge = call.has("force"), call.has("merge")
+    meant = _asked_about(call, console, workspace=workspace)
     # Whoever said yes meant that one, whatever was done while they thought.
     of = None if meant is None else meant.id
-    refused, plan = None, call.text("plan")
-    with telling_what_is_left(console, workspace), ProgressLine(console, call.verb.name):
-        try:
-            return act(force=call.has("force"), merge=call.has("merge"), of=of, plan=plan)
-        except NotFound:
-            if not workspace.operations():
-                workspace.get("latest")  # which says why there is none
+    reasons = None if meant is None else _reasons(meant, call, workspace=workspace)
+    try:
+        if meant is not None and reasons is not None:
+            console.left = "nothing was changed"
+            planned = look(force=force, merge=merge, of=of)  # what refuses it is told before a question
+            _tell_meant(meant, planned, call, console, workspace=workspace)
+            for line in reasons:
+                console.warn(line)
+            if not agreed("Go ahead?", console):
+                return None
+        with telling_what_is_left(console, workspace), ProgressLine(console, call.verb.name):
+            return act(force=force, merge=merge, of=of, plan=call.text("plan"))
+    except NotFound:
+        if not workspace.operations():
+            workspace.get("latest")  # which says why there is none
+        raise
+    except Conflict as error:
+        if meant is None or merge or not {"paths", "transcript"} & error.details.keys():
             raise
-        except Conflict as error:
-            if meant is None or "paths" not in error.details or call.has("merge"):
-                raise
-            refused = error
-    console.left = "nothing was changed"
+        refused = error
+    return _merged(refused, meant, call, console, workspace=workspace, reasons=reasons or ())
+
+
+def _merged(
+    refused: Conflict,
+    meant: Operation,
+    call: Call,
+    console: Console,
+    *,
+    workspace: Restores,
+    reasons: Sequence[str],
+) -> UndoReport | None:
+    """Ask a person whether all is done but what changed since; None if they decline."""
+    act = workspace.undo if call.verb.name == "undo" else workspace.redo
     look = workspace.plan_undo if call.verb.name == "undo" else workspace.plan_redo
-    merged = look(merge=True, of=of)
-    if not is_named:
-        console.warn(_meant(meant, call, workspace=workspace))
-    console.warn(f"{refused.message}. What can be done without losing that:")
-    told = told_parts(merged.parts, merged.planned.parts)
-    steps = plan_lines(merged.planned, then=_then(meant, call))
-    for line in (*steps, *(line for part in told for line in part_lines(part))):
+    console.left = "nothing was changed"
+    planned = look(merge=True, of=meant.id)
+    console.warn(_meant(meant, call, workspace=workspace))
+    for line in reasons:
         console.warn(line)
+    console.warn(f"{refused.message}. What can be done without losing that:")
+    for line in _undo_lines(planned, call):
+        console.warn(line)
+    console.warn(_kept(call))
     if not agreed("Do that?", console):
         console.warn(refused.hint)
         return None
     with telling_what_is_left(console, workspace), ProgressLine(console, call.verb.name):
-        return act(merge=True, of=of, plan=merged.plan)
+        return act(merge=True, of=meant.id, plan=planned.plan)
+
+
+def _tell_meant(
+    meant: Operation, planned: UndoPlan, call: Call, console: Console, *, workspace: Restores
+) -> None:
+    """Show what an undo, or a redo, would do."""
+    console.warn(_meant(meant, call, workspace=workspace))
+    tell_steps(shortened_plan(planned.planned, room=console.columns(2)), console)
+    for part in told_parts(planned.parts, planned.planned.parts):
+        for line in part_lines(part):
+            console.warn(line)
+    if not call.has("force"):  # the other way does not bring what changed since
+        console.warn(_kept(call))
+
+
+def _undo_lines(planned: UndoPlan, call: Call) -> list[str]:
+    told = told_parts(planned.parts, planned.planned.parts)
+    steps = plan_lines(planned.planned, then=_then(planned.operation, call))
+    return [*steps, *(line for part in told for line in part_lines(part))]
+
+
+def _kept(call: Call) -> str:
+    other = "redo" if call.verb.name == "undo" else "undo"
+    return kept_words(call.command(other))
 
 
 def _undo_planned(call: Call, console: Console, *, workspace: Restores) -> int:
@@ -649,8 +707,7 @@ def _undo_planned(call: Call, console: Console, *, workspace: Restores) -> int:
     does = "take back" if undoing else "do again"
     made = f"{moment(plan.operation.at)}, made {ago(plan.operation.at, now=time.time_ns())}"
     console.sentence(f"would {does} the {_named(plan.operation)} of {made}: {what}")
-    console.lines(plan_lines(plan.planned, then=_then(plan.operation, call)))
-    console.lines(line for part in told_parts(plan.parts, plan.planned.parts) for line in part_lines(part))
+    console.lines(_undo_lines(plan, call))
     console.line(f"plan {plan.plan}")
     if not console.quiet:
         console.sentence(f"Nothing changed. To do it: {again(call, f'--plan {plan.plan}')}")
@@ -666,10 +723,10 @@ def _asked_about(call: Call, console: Console, *, workspace: Restores) -> Operat
     return operation if operation is not None and operation.type == "restore" else None
 
 
-def _agreed(operation: Operation, call: Call, console: Console, *, workspace: Restores) -> bool | None:
-    """Ask where checkpoints were made since a restore, by force, or where an undo came last (rule T8).
+def _reasons(operation: Operation, call: Call, *, workspace: Restores) -> list[str] | None:
+    """Return why a person is asked before a restore is taken back, or done again; None if they are not.
 
-    None where nothing is to be asked.
+    For one they are where checkpoints were made since, by force, or where an undo came last (rule T8).
     """
     undoing = call.verb.name == "undo"
     done = workspace.operations()
@@ -682,16 +739,15 @@ def _agreed(operation: Operation, call: Call, console: Console, *, workspace: Re
     much = going > _MUCH or (going > 0 and going * 2 > _files(workspace))
     if not made and not goes_on and not much and not call.has("force"):
         return None
-    console.left, now = "nothing was changed", time.time_ns()
-    console.warn(_meant(operation, call, workspace=workspace))
+    lines = []
     if goes_on:
-        console.warn(f"The last one was taken back already; to have that again: {call.command('redo')}")
-    _tell_made(made, console, now=now)
+        lines.append(f"The last one was taken back already; to have that again: {call.command('redo')}")
+    lines += _made_lines(made, now=time.time_ns())
     if much:
-        console.warn(f"It deletes {count(going, 'file')}; what is there is saved first.")
+        lines.append(f"It deletes {count(going, 'file')}.")
     if call.has("force"):
-        console.warn("What changed since goes too, where it is in the way; it is saved first.")
-    return agreed("Go ahead?", console)
+        lines.append("What changed since goes too, where it is in the way; it is saved first.")
+    return lines
 
 
 def _meant(operation: Operation, call: Call, *, workspace: Restores) -> str:
@@ -714,13 +770,12 @@ def _files(workspace: Restores) -> int:
     return 0 if at is None else workspace.get(at).manifest.files
 
 
-def _tell_made(made: Sequence[Checkpoint], console: Console, *, now: int) -> None:
-    if made:
-        console.warn(f"Made since: {count(len(made), 'checkpoint')}.")
-    for one in made[:_SHOWN]:
-        console.warn(f"  {called(one)}, {ago(one.manifest.created_at, now=now)}")
-    if len(made) > _SHOWN:
-        console.warn(f"  and {len(made) - _SHOWN:,} more")
+def _made_lines(made: Sequence[Checkpoint], *, now: int) -> list[str]:
+    """Return what was saved since a restore."""
+    if not made:
+        return []
+    named = [f"  {called(one)}, {ago(one.manifest.created_at, now=now)}" for one in made]
+    return [f"Made since: {count(len(made), 'checkpoint')}.", *_few(named)]
 
 
 def _tell(report: UndoReport, operation: Operation, call: Call, console: Console, *, root: str) -> None:
@@ -736,6 +791,8 @@ def _tell(report: UndoReport, operation: Operation, call: Call, console: Console
     told = told_parts(report.parts, report.operation.parts)
     said = remarks(report.outcomes, then=_then(operation, call), root=root)
     for line in (*said, *(line for part in told for line in part_lines(part))):
+        console.warn(line)
+    for line in choosing_lines(report.outcomes):
         console.warn(line)
     if effective:
         console.line(f"the other way: {call.command('redo' if undoing else 'undo')}")
