@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lastgood.cli.main import main
-from lastgood.cli.wording import fitted, pairs, width
+from lastgood.cli.wording import fitted, pairs, width, wrapped
 from tools.command import COMMAND, Command
 from tools.terminal import Terminal
 
@@ -30,12 +30,24 @@ def test_prose_is_broken_between_words_and_commands_stay_whole() -> None:
     assert fitted(f"          to take it: {moved}", 30) == ["          to take it:", f"            {moved}"]
     assert fitted("one two three four", 9) == ["one two", "three", "four"]
     assert fitted("short", 9) == ["short"]
+    assert fitted(f"  {command}", 40) == [f"  {command}"]
+    assert fitted(f"to see the list: {command}; to go back: lastgood restore ID", 50) == [
+        "to see the list:",
+        f"  {command}",
+        "to go back: lastgood restore ID",
+    ]
+    assert wrapped("nothing is changed (lastgood list --all)", 30) == [
+        "nothing is changed",
+        "(lastgood list --all)",
+    ]
+    assert wrapped("nothing changed; run `lastgood verify --repair`", 40)[1] == "`lastgood verify --repair`"
 
 
 def test_a_command_in_a_column_stays_whole() -> None:
     command = "lastgood -C NEW_PLACE workspace attach /home/ada/projects/shop"
     lines = pairs([("health", f"  if it was moved: {command}")], limit=60)
     assert lines == ["health    if it was moved:", f"            {command}"]
+    assert pairs([("health", f"  {command}")], limit=60) == [f"health    {command}"]
 
 
 def test_what_belongs_together_is_read_in_one_line() -> None:
@@ -233,5 +245,5 @@ def test_a_file_that_a_merge_put_beside_another_is_told_from_the_projects(kept: 
     path.write_text("mine\n", encoding="utf-8")
     kept("restore", "one", "--merge", "--yes", "--", "a.txt", expect=3)
     told = kept("status").out
-    says = "left beside by an undo or a merge: take it or delete it"
-    assert re.search(rf"added    a\.txt\.lastgood-ckpt_\w{{8}}\n +{says}\n", told)
+    says = "(the other version: put it in its place, or delete it)"
+    assert re.search(rf"added    a\.txt\.lastgood-ckpt_\w{{8}}\n +{re.escape(says)}\n", told)

@@ -260,13 +260,14 @@ def padded(text: str, columns: int) -> str:
 def wrapped(text: str, limit: int | None, *, marks: str = "") -> list[str]:
     """Return a text as lines of at most so many columns, broken at spaces; a long word stays whole.
 
-    A line ends after one of the ``marks`` if its second half has one.
+    So does what stands between backquotes, and a command in brackets. A line ends after one of the ``marks``
+    if its second half has one.
     """
     if limit is None or width(text) <= limit:
         return [text]
     lines: list[str] = []
     line = ""
-    for word in text.split(" "):
+    for word in _words(text):
         longer = f"{line} {word}" if line else word
         while line and width(longer) > limit:
             end = max((f"{line} ".rfind(f"{mark} ") + 1 for mark in marks), default=0)
@@ -277,6 +278,17 @@ def wrapped(text: str, limit: int | None, *, marks: str = "") -> list[str]:
             longer = f"{line} {word}" if line else word
         line = longer
     return [*lines, line]
+
+
+def _words(text: str) -> list[str]:
+    """Return the words between which a text may be broken."""
+    if "`" not in text and f"({program()} " not in text:
+        return text.split(" ")
+    import re  # lazily: only what is too long for a line, and has a command in it, pays for it
+
+    whole = rf"`[^`]*`|\({re.escape(program())} [^()]*\)"
+    glued = re.sub(whole, lambda found: found[0].replace(" ", "\0"), text)
+    return [one.replace("\0", " ") for one in glued.split(" ")]
 
 
 # After these a line of prose ends rather than elsewhere.
@@ -293,20 +305,30 @@ def beside_or_below(first: str, text: str, *, limit: int | None) -> list[str]:
 def fitted(line: str, limit: int) -> list[str]:
     """Return a line of prose as lines of at most so many columns; a command at its end stays whole, below it.
 
-    What is to be typed must not be broken: who copies it would run a part of it. "2 files to write" is
-    not where a comma or a colon comes before it.
+    What is to be typed must not be broken: who copies it would run a part of it. So a line of its own stays
+    as it is, and each of several has one. "2 files to write" is not where a comma or a colon comes before it.
     """
     if width(line) <= limit:
         return [line]
     text = line.lstrip(" ")
     indent = " " * (len(line) - len(text))
+    if indent and _is_typed(text):
+        return [line]
     found = min((place for mark in _typed() if (place := text.find(f": {mark} ")) >= 0), default=-1)
     if found < 0:
         return [indent + one for one in wrapped(text, limit - len(indent), marks=_MARKS)]
+    command, end, rest = text[found + 2 :].partition("; ")
+    if not any(f": {mark} " in rest for mark in _typed()):  # it is in the command
+        command, rest = command + end + rest, ""
     return [
         *(indent + one for one in wrapped(text[: found + 1], limit - len(indent), marks=_MARKS)),
-        f"{indent}  {text[found + 2 :]}",
+        f"{indent}  {command}",
+        *(fitted(indent + rest, limit) if rest else ()),
     ]
+
+
+def _is_typed(text: str) -> bool:
+    return text.startswith(tuple(f"{mark} " for mark in _typed()))
 
 
 def _typed() -> tuple[str, ...]:
@@ -413,7 +435,8 @@ def pairs(
 ) -> list[str]:
     """Return names and values as two columns, the values wrapped to keep within ``limit`` columns.
 
-    What is to be typed stays whole, as by `fitted`, and ``prose`` ends its lines as there. A name that
+    What is to be typed stays whole, as by `fitted`, and ``prose``, and what is indented, ends its lines as
+    there. A name that
     takes more than half of the columns has a line to itself. ``paint`` is given the filled up names.
     """
     most = None if limit is None else limit // 2
@@ -422,8 +445,8 @@ def pairs(
     room = None if limit is None else max(_LEAST, limit - widest - len(_GAP))
     lines = []
     for name, value in rows:
-        is_typed = room is not None and any(f": {mark} " in value for mark in _typed())
-        below = fitted(value, room) if room is not None and (prose or is_typed) else wrapped(value, room)
+        whole = prose or value.startswith(" ") or any(f": {mark} " in value for mark in _typed())
+        below = fitted(value, room) if room is not None and whole else wrapped(value, room)
         if len(name) > widest:
             lines.append(paint(name))
         else:

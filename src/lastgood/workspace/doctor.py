@@ -172,7 +172,7 @@ def _packs(store: bytes) -> Finding:
     message = (
         f"{len(found)} doubted, and relied on by no new checkpoint: copied and not proven yet, or damaged"
     )
-    hint = "lastgood maintain proves what was copied, lastgood verify --repair mends what is damaged"
+    hint = "prove what was copied: lastgood maintain\nmend what is damaged: lastgood verify --repair"
     return finding("packs", message, hint)
 
 

@@ -40,7 +40,7 @@ _LEAST_CHANGED, _PROMPT = 3, 1
 # What a line of status has before the path of a change.
 _BEFORE_PATH = 25
 # Said of a file that holds the other version of a conflict.
-_BESIDE = "left beside by an undo or a merge: take it or delete it"
+_BESIDE = "(the other version: put it in its place, or delete it)"
 _LEFT = {
     "rolled back": "was taken back, and waits",
     "set aside": "was left unfinished for another session",
@@ -266,7 +266,7 @@ def _drift(report: StatusReport, call: Call, console: Console) -> list[tuple[str
     for one in report.changed:
         status = console.styled(f"{one.status:8}", CHANGES.get(one.status, "yellow"))
         facts.append(("", f"  {status} {path_within(one.path, room)}"))
-        facts += [("", f"           {_BESIDE}")] if _is_of_merge(one) else ()
+        facts += [("", f"             {_BESIDE}")] if _is_of_merge(one) else ()
     drift = report.drift
     more = drift.added + drift.modified + drift.deleted - len(report.changed)
     if more:
