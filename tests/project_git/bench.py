@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 import lastgood
+from lastgood.lease import current_work
 from lastgood.model.checkpoint import Checkpoint
 from lastgood.model.operation import Part, PartOutcome
 from lastgood.restore.parts import git as part_of_git
@@ -92,7 +93,8 @@ class Bench:
         return None if held.git.dirty is None else {os.fsdecode(path) for path in held.git.dirty}
 
     def plan(self, target: Checkpoint) -> Part | None:
-        return next(iter(part_of_git.plan(self.workspace._context, target)), None)
+        context = self.workspace._context
+        return next(iter(part_of_git.plan(context, target, standing=current_work(context))), None)
 
     def planned(self, target: Checkpoint) -> Part:
         """Plan where something is to be done, all that is there now being saved."""
