@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lastgood.model.tree import compare, counts, tally
+from lastgood.scanner.watch import DirectoryWatch
 from lastgood.trees import Files, ScannedFiles
 from tools.desk import Desk
 from tools.values import not_none
@@ -69,7 +70,12 @@ def _ignore(root: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_edit, _add, _delete, _chmod, _change_kinds, _rename, _touch, _ignore])
-def test_what_differs_is_what_reading_both_trees_tells(desk: Desk, change: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("watched", [False, True])
+def test_what_differs_is_what_reading_both_trees_tells(
+    desk: Desk, change: Callable[[Path], None], *, watched: bool
+) -> None:
+    if watched:
+        desk.scanner = desk.local(watch=DirectoryWatch(os.fsencode(desk.store)))
     _lay(desk)
     desk.save()
     before = not_none(desk.previous)

@@ -13,6 +13,7 @@ from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.paths import join
 from lastgood.scanner.read import multigrain_device
 from lastgood.scanner.scan import WorkspaceScanner
+from lastgood.scanner.watch import DirectoryWatch
 from lastgood.settings import CaptureSettings
 from lastgood.worktree import Scan, Scanner
 from tools.memory_engine import memory_engine
@@ -60,7 +61,7 @@ class Desk:
         writer.publish(durable=False)
         return scan
 
-    def local(self) -> WorkspaceScanner:
+    def local(self, *, watch: DirectoryWatch | None = None) -> WorkspaceScanner:
         """Return a scanner that works in this process."""
         return WorkspaceScanner(
             cache=os.fsencode(self.cache),
@@ -68,6 +69,7 @@ class Desk:
             objects=self.engine,
             sleep=self.sleep,
             exact_on=self.exact_on,
+            watch=watch,
         )
 
     def save(self, **wanted: object) -> Scan:

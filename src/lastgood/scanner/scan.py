@@ -12,7 +12,7 @@ from lastgood.files import digest
 from lastgood.host import ScanResult, Stamp
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, UNREADABLE, Includes, TreeRules
 from lastgood.model.tree import Gap, TreeId
-from lastgood.paths import DEEPEST, LONGEST_PATH, join
+from lastgood.paths import DEEPEST, LONGEST_PATH, join, parent
 from lastgood.scanner import (
     ABOVE,
     BARE,
@@ -176,6 +176,8 @@ class WorkspaceScan:
         self._brought: CachedTree | None = None
         # Who hears of changes, and is told what was kept.
         self.watch: DirectoryWatch | None = None
+        # The directories that were looked at, where all others are as the last scan knew them.
+        self.visited: Collection[bytes] | None = None
         self.exact_on: Callable[[int], int | None] = multigrain_device
         # Who is told where nobody watches.
         self.remember: Callable[[CachedTree], None] | None = None
@@ -282,10 +284,13 @@ class WorkspaceScan:
             return None
         gone, came = dict(old), []
         known, present = self._known, self.snapshot.records
+        visited = None
+        if self.visited is not None:
+            visited = {one.rpartition(b"/")[2] for one in self.visited if one and parent(one) == path}
         for name, row in new.items():
             was = old.get(name)
             same = was is row or was == row
-            if same and row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY:
+            if same and row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY and (visited is None or name in visited):
                 below = join(path, name)
                 same = _is_alike(known.get(below), present.get(below))
             if same:
@@ -697,6 +702,7 @@ class WorkspaceScanner:
             worth_keeping=scan_pass.changed or conditions != known.conditions,
         )
         found.watch, found.exact_on, found.remember = self._watch, reader.exact_on, self._remember
+        found.visited = scan_pass.visited
         if self._watch is not None and not found.worth_keeping:
             self._watch.remember(found.result, found.snapshot, scanned=records)
         return found
@@ -707,6 +713,8 @@ class ScanPass:
 
     # The directories with gaps, private files or repositories in them; None where nobody knows which.
     telling: Collection[bytes] | None = None
+    # The directories that were looked at, where all others are as before; None where that are all.
+    visited: Collection[bytes] | None = None
 
     def __init__(
         self,
@@ -790,8 +798,8 @@ class ScanPass:
         )
         self.records = builder.run()
         if watch is not None:
-            visited = self._walk.order if self._walk.is_sparing else None
-            watch.end(self.records, visited=visited, gone=self._walk.gone)
+            self.visited = self._walk.order if self._walk.is_sparing else None
+            watch.end(self.records, visited=self.visited, gone=self._walk.gone)
             self.telling = watch.telling
         self.changed = builder.changed or self._walk.renewed * _A_PART > len(self.records)
 
