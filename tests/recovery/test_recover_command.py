@@ -169,7 +169,7 @@ def test_what_contradicts_itself_is_refused(lastgood: Command, died: Died, words
     [
         ("c\n", 0, "active"),
         ("continue\n", 0, "active"),
-        ("f\n", 0, "ended"),
+        ("e\n", 0, "ended"),
         ("\n", 130, "incomplete"),
         ("x\n\n", 130, "incomplete"),
     ],

@@ -271,8 +271,12 @@ def test_beside_a_session_of_an_unknown_owner_nothing_is_said_to_be_nothing(
 def test_on_a_terminal_a_person_is_asked_about_it(lastgood: Command, shell: Shell) -> None:
     """P7a."""
     shell(f"{START}; echo broken > prices; kill -9 $$")
-    done = lastgood.terminal("recover", answers="b\n")
-    assert "did not finish, its owner is unknown" in done.out
+    asked = lastgood.terminal("recover", answers="b\nn\n", expect=130).out
+    assert "did not finish, its owner is unknown" in asked
+    assert "delete  prices" in asked
+    assert "What is there now is saved first: `lastgood undo` brings it back." in asked
+    assert (lastgood.project / "prices").exists()
+    lastgood.terminal("recover", answers="b\ny\n")
     assert not (lastgood.project / "prices").exists()
 
 

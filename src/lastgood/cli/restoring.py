@@ -230,7 +230,7 @@ def _show(
         f"{'Taking back' if call.has('only-agent') else 'Restoring'} {_called(target, call)}, made {age}:"
         f" {plan_counts(plan)}."
     )
-    lines += _kept_lines(plan, call)
+    lines += kept_lines(plan, call)
     lines += _which_lines(target, call, workspace)
     spared = spared_lines(plan, target, call, workspace=workspace)
     room = console.rows() - console.height((*above, *lines, *_agent_lines(call), *spared)) - _ASKING
@@ -304,7 +304,7 @@ def kept_words(way_back: str) -> str:
     return f"What is there now is saved first: `{way_back}` brings it back."
 
 
-def _kept_lines(plan: RestorePlan, call: Call) -> list[str]:
+def kept_lines(plan: RestorePlan, call: Call) -> list[str]:
     """Return the same of a restore; nothing of one that changes no file."""
     changes = any(plan.of("write", "delete", "chmod", "mkdir", "rmdir"))
     return [kept_words(call.command("undo"))] if changes else []
@@ -616,7 +616,7 @@ def _planned(
             *spared,
             *beside_lines(report, target, call, root=workspace.path),
             *at_work_lines(workspace.at_work()),
-            *_kept_lines(plan, call),
+            *kept_lines(plan, call),
         )
     )
     console.line(f"plan {plan.id}")

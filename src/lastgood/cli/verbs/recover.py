@@ -13,16 +13,18 @@ from lastgood.cli.plans import (
     not_held_lines,
     owner,
     passed_over_lines,
+    plan_counts,
     recovering_line,
     remarks,
     restored_line,
     resuming_lines,
     run_lines,
     settled_line,
+    shortened_plan,
     standing_lines,
 )
 from lastgood.cli.references import is_path
-from lastgood.cli.restoring import many_agreed
+from lastgood.cli.restoring import agreed, kept_lines, many_agreed, tell_steps
 from lastgood.cli.table import verb_of
 from lastgood.cli.unfinished import (
     NO_ANSWER,
@@ -33,7 +35,7 @@ from lastgood.cli.unfinished import (
     tell_living,
     tell_waiting,
 )
-from lastgood.cli.wording import path_text
+from lastgood.cli.wording import ago, called, path_text
 from lastgood.errors import Invalid, NotFound, Usage
 from lastgood.model.run import CHOICES
 from lastgood.paths import printable
@@ -49,7 +51,10 @@ if TYPE_CHECKING:
     from lastgood.model.session import SessionReport
     from lastgood.workspace import Workspace
 
-_ANSWERS: dict[str, Choice] = {"c": "continue", "continue": "continue", "f": "fresh", "fresh": "fresh"}
+_ANSWERS: dict[str, Choice] = {
+    **dict.fromkeys(("c", "continue"), "continue"),
+    **dict.fromkeys(("e", "end", "f", "fresh"), "fresh"),
+}
 # With these a path that somebody wants recovered is restored as well.
 _PLACES = frozenset({"directory", "store", "allow-root", "set", "quiet"})
 _BACK = frozenset({"b", "back", "rollback"})
@@ -85,7 +90,7 @@ def _recover(call: Call, console: Console) -> int:
     """Recover; on a terminal a person is asked what to do about a run that died."""
     ref, choice = call.argument(0), _choice(call)
     pid = opening.number_option(call, "owner-pid")
-    back = call.has("rollback")
+    back, is_asked = call.has("rollback"), False
     with open_for(call) as workspace:
         if choice is None and not back and console.can_ask:
             answer = _asked(ref, call, console, workspace=workspace)
@@ -93,11 +98,12 @@ def _recover(call: Call, console: Console) -> int:
                 console.warn("nothing was changed")
                 return DECLINED
             ref, choice, back = answer
+            is_asked = back
         with ProgressLine(console, "recovering") as progress:
 
             def agree(preview: RecoverReport) -> None:
                 progress.end()
-                _demand_consent(preview, call, console, workspace=workspace)
+                _demand_consent(preview, call, console, workspace=workspace, is_asked=is_asked)
 
             try:
                 report = workspace.recover(
@@ -136,13 +142,14 @@ def _asked(
             return None
         report = workspace.recover(ref, choice="review")
     review(report, call, console)
+    console.warn("Only b changes files, and shows first what would go.")
     while True:
-        answer = console.ask("[c]ontinue, take files [b]ack, start [f]resh, Enter to quit: ").lower()
+        answer = console.ask("[c]ontinue, take its files [b]ack, [e]nd it, Enter to quit: ").lower()
         if answer in NO_ANSWER:
             return None
         if answer in _BACK or answer in _ANSWERS:
             return ref, _ANSWERS.get(answer), answer in _BACK
-        console.warn("please answer c, b or f, or Enter to quit")
+        console.warn("please answer c, b or e, or Enter to quit")
 
 
 def settled_before_start(
@@ -163,12 +170,27 @@ class _Declined(Exception):
     """A person would rather not have so much taken back."""
 
 
-def _demand_consent(preview: RecoverReport, call: Call, console: Console, *, workspace: Workspace) -> None:
-    """Name what somebody changed since, and ask if very many files would go, whatever was said (T16)."""
+def _demand_consent(
+    preview: RecoverReport, call: Call, console: Console, *, workspace: Workspace, is_asked: bool
+) -> None:
+    """Name what somebody changed since, and ask if very many files would go, whatever was said (T16).
+
+    Who answered a question with that, and typed no option, sees first what would go.
+    """
     assert preview.restored is not None
     _tell_edited(preview, console)
     plan = preview.restored.planned
-    if takes_many_away(plan, workspace.get(plan.target)) and not many_agreed(plan, call, console):
+    target = workspace.get(plan.target)
+    large = takes_many_away(plan, target)
+    if is_asked and not large and kept_lines(plan, call):
+        age = ago(target.manifest.created_at, now=time.time_ns())
+        console.warn(f"Taking files back to {called(target)}, made {age}: {plan_counts(plan)}.")
+        tell_steps(shortened_plan(plan, room=console.columns(2)), console)
+        for line in kept_lines(plan, call):
+            console.warn(line)
+        if not agreed("Go ahead?", console):
+            raise _Declined
+    if large and not many_agreed(plan, call, console):
         if preview.interrupted_restore is not None:
             console.warn("But the interrupted restore was taken back; what the run left is still there.")
         raise _Declined
@@ -311,7 +333,7 @@ def _tell_session(run: SessionReport, call: Call, console: Console) -> None:
         console.sentence(f"Session {run.id} waits: nobody is at work in it.")
         by_hand = f"go on with it: {call.command(f'recover {run.id} --continue')}"
         console.note(going_on(run, call) if run.words else by_hand)
-        console.note(f"give it up: {call.command(f'recover {run.id} --fresh')}")
+        console.note(f"end it: {call.command(f'recover {run.id} --fresh')}")
     elif run.words:
         console.sentence(f"Session {run.id} is active again; {going_on(run, call)}")
     else:
