@@ -44,6 +44,14 @@ def make_directories(path: bytes) -> None:
             os.chmod(place, PRIVATE_DIRECTORY)
 
 
+def unlink_quietly(path: bytes | str) -> None:
+    """Delete a file if it is there and that can be: what stays harms nobody, and is found later."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return
+
+
 def write_private(path: bytes, content: bytes) -> None:
     """Write a file of mode 0600 whatever the umask, through to the disk; replaces what was there."""
     sync_and_close(written_private(path, content))

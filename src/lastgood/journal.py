@@ -7,7 +7,7 @@ import os
 import zlib
 
 from lastgood.errors import Busy, Damaged, Storage
-from lastgood.files import Beside, read_whole, sync_and_close, sync_directory, written_private
+from lastgood.files import Beside, read_whole, sync_and_close, sync_directory, unlink_quietly, written_private
 from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
@@ -128,12 +128,10 @@ class FileJournal(JournalReader):
 
     def clear(self) -> None:
         """Remove what a kill left of a journal that was never opened: nothing was done by it."""
-        if not self.is_begun():
-            return
-        try:
-            os.unlink(self._path + _ASIDE)
-        except OSError:  # whoever saves beside this was faster; or who opens the next replaces it
-            return
+        if self.is_begun():
+            unlink_quietly(
+                self._path + _ASIDE
+            )  # else who saves beside this was faster, or the next replaces it
 
     def closing(self) -> Closing:
         """Remove the journal, and do something else while the disk takes that; durable when it has ended."""

@@ -10,7 +10,7 @@ import time
 
 from lastgood.cancellation import pause
 from lastgood.errors import Busy, Storage
-from lastgood.files import PRIVATE_FILE, make_directories, write_whole
+from lastgood.files import PRIVATE_FILE, make_directories, unlink_quietly, write_whole
 from lastgood.host import ExclusiveHold, SharedHold
 from lastgood.paths import printable, to_text
 
@@ -244,7 +244,7 @@ class ExclusiveLock(_Lock):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._descriptor >= 0:
-            _remove(self._path + b".owner")
+            unlink_quietly(self._path + b".owner")  # it only explains
         self.release()
 
     def _queue(self) -> None:
@@ -381,13 +381,6 @@ def _is_still(descriptor: int, path: bytes) -> bool:
         return False
     mine = os.fstat(descriptor)
     return (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino)
-
-
-def _remove(path: bytes) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return  # it only explains
 
 
 _held: set[_Lock] = set()

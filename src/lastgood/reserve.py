@@ -10,7 +10,14 @@ import os
 
 from lastgood.disk import LEAST_BYTES, free, shortage
 from lastgood.errors import Storage
-from lastgood.files import PRIVATE_DIRECTORY, PRIVATE_FILE, RESERVE, sync_directory, write_whole
+from lastgood.files import (
+    PRIVATE_DIRECTORY,
+    PRIVATE_FILE,
+    RESERVE,
+    sync_directory,
+    unlink_quietly,
+    write_whole,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +95,7 @@ class StoreReserve:
 
     def _give_up(self) -> None:
         for name in _NAMES:
-            _unlink(self._folder + b"/" + name)
+            unlink_quietly(self._folder + b"/" + name)
         _settle(self._folder)
 
     def _drop_caches(self) -> None:
@@ -97,7 +104,7 @@ class StoreReserve:
             folder = workspaces + b"/" + key
             for name in _listed(folder):
                 if name.startswith(b"scan.") and name != b"scan.lock":
-                    _unlink(folder + b"/" + name)
+                    unlink_quietly(folder + b"/" + name)
         _settle(workspaces)
 
 
@@ -147,13 +154,6 @@ def _listed(folder: bytes) -> list[bytes]:
         return os.listdir(folder)
     except OSError:
         return []
-
-
-def _unlink(path: bytes) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return  # it is gone
 
 
 def _settle(folder: bytes) -> None:

@@ -24,7 +24,14 @@ from lastgood.catalogue.image import form_fault
 from lastgood.catalogue.sqlite import REPAIR_HINT, sqlite3
 from lastgood.disk import FULL
 from lastgood.errors import Damaged, LastgoodError
-from lastgood.files import PRIVATE_FILE, make_directories, sync_directory, write_private, write_whole
+from lastgood.files import (
+    PRIVATE_FILE,
+    make_directories,
+    sync_directory,
+    unlink_quietly,
+    write_private,
+    write_whole,
+)
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
@@ -121,14 +128,14 @@ def make(
             raise refusal
         pack(fresh, packed)
     except ValueError as error:
-        drop(packed)
+        unlink_quietly(packed)
         raise OSError(errno.EIO, f"a backup is not read as it was written: {error}") from error
     except OSError:
-        drop(packed)
+        unlink_quietly(packed)
         raise
     finally:
-        drop(fresh + ".new")
-        drop(fresh)
+        unlink_quietly(fresh + ".new")
+        unlink_quietly(fresh)
     return packed
 
 
@@ -159,7 +166,7 @@ def _asked_unpacked(path: str, question: Callable[[sqlite3.Connection], Answer])
         unpack(path, plain)
         return _asked(plain, question)
     finally:
-        drop(plain)
+        unlink_quietly(plain)
         os.close(held)
 
 
@@ -187,7 +194,7 @@ def clear(backup: str) -> None:
     """Remove what an interrupted copy left beside the place of a backup, and what nobody looks into."""
     stem = backup.removesuffix(SUFFIX)
     for left in (backup + ".fresh", backup + ".fresh.new", backup + ".new", stem + ".plain"):
-        drop(left)
+        unlink_quietly(left)
     folder, name = os.path.split(stem)
     for left in os.listdir(folder):
         if left.startswith(name) and _PLAIN in left:
@@ -201,19 +208,11 @@ def _collect(path: str) -> None:
         return  # it is gone
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        drop(path)
+        unlink_quietly(path)
     except OSError:
         return  # somebody looks into it
     finally:
         os.close(descriptor)
-
-
-def drop(path: str) -> None:
-    """Remove a file that may be gone."""
-    try:
-        os.unlink(path)
-    except OSError:
-        return  # it is gone, or will be written over
 
 
 # --- Whether the tables are those of their version: a flipped bit in a name of theirs damages no page ---
@@ -291,7 +290,7 @@ def back_up(connection: sqlite3.Connection, path: str, *, alone: bool = False) -
     try:
         _put(packed, backup, before=there[0] if there else None)
     finally:
-        drop(packed)
+        unlink_quietly(packed)
     if alone:
         _drop_older(path)
     return True
@@ -300,7 +299,7 @@ def back_up(connection: sqlite3.Connection, path: str, *, alone: bool = False) -
 def _drop_older(path: str) -> None:
     older = backups(path)[1:]
     for one in older:
-        drop(one)
+        unlink_quietly(one)
     if older:
         sync_directory(os.path.dirname(path))
 
@@ -314,7 +313,7 @@ def _put(packed: str, backup: str, *, before: str | None) -> None:
     sync_directory(os.path.dirname(backup))
     for other in backups(backup):
         if other not in {backup + SUFFIX, before}:
-            drop(other)
+            unlink_quietly(other)
 
 
 def backups(path: str) -> list[str]:

@@ -14,6 +14,7 @@ from lastgood.files import (
     PRIVATE_FILE,
     read_whole,
     sync_directory,
+    unlink_quietly,
     write_whole,
     written_private,
 )
@@ -424,7 +425,7 @@ class TranscriptFiles:
                 hint=_WITHOUT,
             ) from error
         finally:
-            _unlink(aside)
+            unlink_quietly(aside)
 
     def remove(self, path: bytes, *, folders: int = 0) -> None:
         """Remove a file durably, with so many of the folders that it lies in once they are empty.
@@ -520,7 +521,7 @@ def _make(folder: bytes) -> None:
 
 
 def _write(path: bytes, pieces: Iterable[bytes]) -> None:
-    _unlink(path)  # what a killed restore left of this same file
+    unlink_quietly(path)  # what a killed restore left of this same file
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, PRIVATE_FILE)
     try:
@@ -542,11 +543,3 @@ def _name(aside: bytes, path: bytes) -> None:
         # The name itself is claimed, then replaced: file systems without links are few.
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
         os.rename(aside, path)
-
-
-def _unlink(path: bytes) -> None:
-    """Remove what was written aside; what a failing disk keeps of it harms nobody."""
-    try:  # noqa: SIM105 - contextlib costs start-up time
-        os.unlink(path)
-    except OSError:
-        pass

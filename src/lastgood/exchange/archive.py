@@ -12,7 +12,7 @@ import stat
 from lastgood.disk import FULL, no_room
 from lastgood.errors import Damaged, Invalid, NotFound, Storage
 from lastgood.exchange.form import encode_header
-from lastgood.files import sync_directory
+from lastgood.files import sync_directory, unlink_quietly
 from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
@@ -81,7 +81,7 @@ def write_archive(path: bytes, *, header: Header, facts: bytes, pack: bytes) -> 
     except OSError as error:
         raise _storage(error, path) from error
     finally:
-        _unlink(fresh)
+        unlink_quietly(fresh)
     return size
 
 
@@ -212,13 +212,6 @@ def _padded(size: int) -> int:
 
 def _line(digest: str, name: bytes) -> bytes:
     return b"%b  %b\n" % (digest.encode(), name)
-
-
-def _unlink(path: bytes) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return
 
 
 def _storage(error: OSError, path: bytes) -> Storage:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
-from lastgood.catalogue.backup import ask, clear, drop, make, structure_fault, unpack
+from lastgood.catalogue.backup import ask, clear, make, structure_fault, unpack
 from lastgood.catalogue.database import DEFAULT_WAIT, RESCUE, copy_into, open_uri, prepare, within
 from lastgood.catalogue.sqlite import BROKEN, is_damage, primary_code, sqlite3
 from lastgood.errors import Damaged, LastgoodError, Storage
-from lastgood.files import make_directories, sync_directory, sync_file
+from lastgood.files import make_directories, sync_directory, sync_file, unlink_quietly
 from lastgood.ledger.books import (
     ADD_ENTRY,
     ADD_PIECE,
@@ -571,7 +571,7 @@ def back_up(file: LedgerFile) -> bool:
         os.rename(packed, backup)
         sync_directory(os.path.dirname(backup))
     finally:
-        drop(packed)
+        unlink_quietly(packed)
     return True
 
 
@@ -631,7 +631,7 @@ def repair(path: str, *, anchor: LedgerAnchor, at: int) -> tuple[str, ...]:
             return done
     finally:
         for leftover in ("", *_SIDECARS):
-            drop(draft + leftover)
+            unlink_quietly(draft + leftover)
 
 
 def _mended(path: str, draft: str, *, anchor: LedgerAnchor, at: int) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import os
 from contextlib import suppress
 
 from lastgood.errors import Damaged, NoRoom
+from lastgood.files import unlink_quietly
 from lastgood.objects import COMMIT, TREE, commit_time, commit_tree
 from lastgood.objects.pack import Index, publish_files
 from lastgood.objects.repository import (
@@ -23,7 +24,6 @@ from lastgood.objects.repository import (
     storage,
     suspect_packs,
     sync_directory,
-    unlink_quietly,
 )
 
 TYPE_CHECKING = False

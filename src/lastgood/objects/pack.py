@@ -19,7 +19,7 @@ import os
 import zlib
 from _struct import Struct, pack, unpack, unpack_from
 
-from lastgood.files import sync_all, write_whole
+from lastgood.files import sync_all, unlink_quietly, write_whole
 from lastgood.ids import sha1_for
 from lastgood.objects import KIND_NAMES, OFS_DELTA, OID_BYTES, REF_DELTA, apply_delta, result_size
 from lastgood.objects.repository import (
@@ -31,7 +31,6 @@ from lastgood.objects.repository import (
     pieces,
     sync,
     sync_directory,
-    unlink_quietly,
 )
 
 TYPE_CHECKING = False

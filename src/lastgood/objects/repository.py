@@ -20,7 +20,7 @@ import os
 import time
 
 from lastgood.errors import Storage
-from lastgood.files import write_whole
+from lastgood.files import unlink_quietly, write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,14 +81,6 @@ def sync_directory(path: bytes) -> None:
         sync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def unlink_quietly(path: bytes) -> None:
-    """Delete a file if that can be; what stays is found later."""
-    try:
-        os.unlink(path)
-    except OSError:
-        return
 
 
 # --- Temporary files that prove whether their writer lives: each is held by ``flock`` while written ---

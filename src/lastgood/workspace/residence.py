@@ -7,7 +7,7 @@ import socket
 import struct
 import sys
 
-from lastgood.files import PRIVATE_FILE
+from lastgood.files import PRIVATE_FILE, unlink_quietly
 from lastgood.model.checkpoint import HealthNote
 from lastgood.resident import HEAD, ON_DEMAND, SOCKET, greeting
 from lastgood.value import Value
@@ -38,10 +38,7 @@ def tell_failure(context: Context, error: LastgoodError) -> None:
 
 def forget_watch(context: Context) -> None:
     """Take the word back."""
-    try:
-        os.unlink(_place(context))
-    except OSError:  # there is none any more
-        return
+    unlink_quietly(_place(context))
 
 
 class Watching:

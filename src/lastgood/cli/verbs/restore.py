@@ -31,17 +31,7 @@ from lastgood.cli.restoring import (
     telling_what_is_left,
 )
 from lastgood.cli.typed_paths import as_typed, current, paths_of
-from lastgood.cli.wording import (
-    UNTITLED,
-    ago,
-    called,
-    count,
-    few_paths,
-    moment,
-    shortened,
-    table,
-    title,
-)
+from lastgood.cli.wording import UNTITLED, ago, called, count, few_paths, moment, shortened, table, title
 from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Usage
 from lastgood.ids import short
 from lastgood.model.tree import Counts
