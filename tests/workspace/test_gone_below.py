@@ -58,6 +58,10 @@ def test_a_home_folder_that_is_refused_names_it_too(gone: Command) -> None:
         done = gone(*words, cwd=home, expect=15)
         assert "my blog, in this folder, is gone and has 1 checkpoint" in done.err
         assert f"lastgood -C '{gone.project}' restore @" in done.err
+    gone.project = home
+    alone = gone.terminal().out
+    assert "my blog, in this folder, is gone and has 1 checkpoint" in alone
+    assert "  bring it back:" in alone
 
 
 def test_of_several_the_newest_three_are_named_newest_first(lastgood: Command) -> None:

@@ -387,7 +387,8 @@ def admit(
         gone = gone_below()
         if gone:  # which is what somebody looks for who stands here
             others = (f"{one.message}\n{one.hint}" for one in gone[1:])
-            raise Unsafe(gone[0].message, hint="\n".join((gone[0].hint or "", *others, named)))
+            hint = "\n".join((gone[0].hint or "", *others, named))
+            raise Unsafe(gone[0].message, hint=hint, details={"gone": len(gone)})
         raise Unsafe(
             f"{shown} is refused as a workspace: {reason}",
             hint=f"{named}\nor, if it is really meant: the same with --allow-root",

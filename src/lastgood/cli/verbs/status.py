@@ -21,6 +21,7 @@ from lastgood.cli.wording import (
     place,
     size,
 )
+from lastgood.errors import Unsafe
 from lastgood.paths import printable, to_text
 from lastgood.workspace.opened import OpenWorkspace
 
@@ -64,6 +65,17 @@ def status_verb(call: Call, console: Console) -> int:
 
 def status_without_a_verb(call: Call, console: Console) -> int:
     """Report the status to a person who typed no verb, and what can be typed next."""
+    try:
+        return _told_with_ways(call, console)
+    except Unsafe as error:
+        if "gone" not in error.details:
+            raise
+        # Nothing was refused that was asked for: what is gone from this folder is the answer (rule T12a).
+        console.sentences((printable(error.message), *(f"  {line}" for line in console.hints(error.hint))))
+        return 0
+
+
+def _told_with_ways(call: Call, console: Console) -> int:
     with console.open(call, OpenWorkspace, purpose="find") as workspace, ProgressLine(console, "looking"):
         report = workspace.status()
         rows = _rows(report, workspace)
