@@ -26,6 +26,10 @@ def test_the_overview_names_every_verb_but_the_hidden(lastgood: Command) -> None
     assert [verb.name for verb in all_verbs() if verb.hidden and f"\n  {verb.name} " in shown] == []
 
 
+def test_a_verb_of_the_overview_takes_one_line_of_80_columns() -> None:
+    assert [one.name for one in all_verbs() if not one.hidden and len(one.says) > 66] == []
+
+
 def test_the_manual_page_renders_without_a_warning_and_has_every_verb_and_option(
     lastgood: Command, tmp_path: Path
 ) -> None:

@@ -114,7 +114,7 @@ FILES: tuple[Verb, ...] = (
     ),
     Verb(
         name="watch",
-        says="make checkpoints by itself whenever the files come to rest, until stopped",
+        says="make checkpoints by itself whenever the files come to rest",
         about=(
             "For work that nothing else makes checkpoints of: an editor, an agent without hooks.\n"
             "Makes a checkpoint when nothing has changed for two seconds (--rest), at most every\n"
@@ -146,8 +146,9 @@ FILES: tuple[Verb, ...] = (
         about=(
             "With words, only those that have all of them, in whatever case, in their name, message,\n"
             "task, kind, date or id, or in a path that changed there (`list price`, `list '*.py'`).\n"
-            "What a run saves where it begins and ends has a row only if its files are not those of\n"
-            "another row; --all, --kind, --session and --name leave out nothing, nor does --json.\n"
+            "`@` marks where you are. An agent's turn is the state before or after its prompt, as the\n"
+            "row says. What a run saves where it begins and ends has a row only if its files are not\n"
+            "those of another row; --all, --kind, --session and --name leave out nothing, nor does --json.\n"
             "In a pipe nothing is cut, and a row is one line."
         ),
         spellings=("ls",),
@@ -226,7 +227,7 @@ FILES: tuple[Verb, ...] = (
     ),
     Verb(
         name="log",
-        says="list the checkpoints at which a path changed, or a text came or went",
+        says="list when a path changed, or when a text came or went",
         about=(
             "Newest first, with the size that the file had then and the lines that came and\n"
             "went since the checkpoint before. Of a folder: whatever changed in it. Without\n"
@@ -243,14 +244,14 @@ FILES: tuple[Verb, ...] = (
         ),
         examples=(
             ("lastgood log src/app.py", "when this file changed"),
-            ("lastgood log -S 'def total('", "when this function came, and when it went"),
+            ("lastgood log -S 'def total('", "when this function came, and went"),
             ("lastgood cat ckpt_1a2b3c4d src/app.py", "its bytes at one of these"),
         ),
         codes=(0, 10, 16),
     ),
     Verb(
         name="blame",
-        says="tell who changed each line of a file: an agent, a tool's call, or you",
+        says="tell who changed each line of a file: an agent, a tool, or you",
         about=(
             "Of each line, as it is now, the checkpoint that it came with, who changed it, when, and\n"
             "for what: the prompt, the tool's call, the task. Of a folder the same of each file.\n"
@@ -314,15 +315,15 @@ FILES: tuple[Verb, ...] = (
         paths=True,
         examples=(
             ("lastgood restore", "pick from a list (on a terminal)"),
-            ("lastgood restore src/app.py", "one file or folder, as it was saved last (on a terminal)"),
-            ("lastgood restore src/app.py 1h", "as it was an hour ago (on a terminal)"),
+            ("lastgood restore src/app.py", "one file or folder, as it was saved last"),
+            ("lastgood restore src/app.py 1h", "the same, as it was an hour ago"),
             ("lastgood restore @ src/app.py", "one file, as it was where you stand"),
             ("lastgood restore @", "everything, as it was where you stand"),
             ("lastgood restore before-refactor", "everything, as it was at a checkpoint"),
             ("lastgood restore @ --dry-run", "what would happen"),
             ("lastgood restore @~3 --to /tmp/older", "a copy aside"),
-            ("lastgood restore @~3 --merge", "take back what came since, but for unsaved changes"),
-            ("lastgood restore --only-agent", "take back what the agent did, and keep what you did"),
+            ("lastgood restore @~3 --merge", "take back all since, but unsaved edits"),
+            ("lastgood restore --only-agent", "take back what the agent did, not you"),
             ("lastgood restore @ --only progress", "no files, only how far the work had come"),
         ),
         codes=(0, 2, 3, 10, 11, 13, 14, 15),
@@ -352,9 +353,9 @@ FILES: tuple[Verb, ...] = (
         paths=True,
         examples=(
             ("lastgood rewind --dry-run", "what one step back would do"),
-            ("lastgood rewind 2", "take back the last two runs, or an agent's turns"),
+            ("lastgood rewind 2", "take back the last two turns, or runs"),
             ("lastgood rewind 2 src", "the same, in this folder only"),
-            ("lastgood rewind 2 --only-agent", "what agents changed in them, and nothing of yours"),
+            ("lastgood rewind 2 --only-agent", "only what agents changed in them"),
         ),
         codes=(0, 2, 3, 10, 13, 14, 15),
     ),
@@ -403,7 +404,7 @@ FILES: tuple[Verb, ...] = (
     ),
     Verb(
         name="check",
-        says="run a command on what a checkpoint holds, and record whether it passed",
+        says="run a command on a checkpoint, and record whether it passed",
         about=(
             "Runs in the workspace if that equals the checkpoint, else in a copy aside, with\n"
             "LASTGOOD_CHECKPOINT set and no lock held. The verdict counts only if what was\n"
@@ -464,10 +465,12 @@ FILES: tuple[Verb, ...] = (
     ),
     Verb(
         name="status",
-        says="show workspace, store, latest checkpoint, and what has changed since",
+        says="show where you are, and what has changed since",
         options=(
             Option(name="ignored", says="what rules leave out of checkpoints: the topmost paths"),
-            Option(name="verbose", short="v", says="what is as ever too: store, durability, health, git"),
+            Option(
+                name="verbose", short="v", says="also what seldom changes: store, durability, health, git"
+            ),
         ),
         examples=(("lastgood status", "where things stand"),),
         codes=(0,),

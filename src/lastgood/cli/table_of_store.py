@@ -38,7 +38,7 @@ STORE: tuple[Verb, ...] = (
     ),
     Verb(
         name="prune",
-        says="let go what retention does not keep (`lastgood undo` takes it back)",
+        says="delete what need not be kept (`lastgood undo` takes it back)",
         about=(
             "Says of every checkpoint why it stays or goes. With --keep or --older-than only what is named,\n"
             "pinned, a feature, or needed by an operation is spared beside what they keep; with both, only\n"
@@ -62,7 +62,7 @@ STORE: tuple[Verb, ...] = (
             ("lastgood prune --dry-run", "what would go, and why"),
             ("lastgood clean --keep 10", "the ten newest stay"),
             ("lastgood clean --older-than 7", "a week stays"),
-            ("lastgood prune --now --yes", "a full disk gets air at once"),
+            ("lastgood prune --now --yes", "free their bytes at once"),
         ),
         codes=(0, 2, 3, 14),
     ),
@@ -258,7 +258,7 @@ STORE: tuple[Verb, ...] = (
     ),
     Verb(
         name="maintain",
-        says="tidy the store now; saves have it done by themselves when it is due",
+        says="tidy the store now; else it is done when it is due",
         about="Deletes what the retention policy does not keep, frees what was deleted a day\n"
         "ago, joins packs and backs the catalogue up. LASTGOOD_MAINTENANCE=off keeps\n"
         "saves from starting it: a timer of your own can, then.",

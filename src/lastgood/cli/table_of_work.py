@@ -16,7 +16,7 @@ _STARTED_OR_DONE = (Argument(name="ACTION", choices=("start", "done")), _ID)
 WORK: tuple[Verb, ...] = (
     Verb(
         name="run",
-        says="carry out a plan of tasks, or one command, with checkpoints around it",
+        says="carry out a plan of tasks, or one command, with a way back",
         about=(
             "Each task runs by itself, in a session that holds the workspace: a checkpoint before\n"
             "it and after it, and its check decides whether it is done. What fails is tried again,\n"
@@ -153,7 +153,7 @@ WORK: tuple[Verb, ...] = (
     ),
     Verb(
         name="session",
-        says="start, end, list, show or renew a session: one run of work over the workspace",
+        says="start, end, list, show or renew a session: one run of work",
         about=(
             "start       hold the workspace; a second session is refused while this one lives\n"
             "end [ID]    make its last checkpoint and let go; a dead one, named, is given up\n"
