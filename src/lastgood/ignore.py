@@ -25,7 +25,7 @@ from lastgood.ignore_pattern import (
     shapes,
 )
 from lastgood.paths import parent, to_bytes, unknown
-from lastgood.settings import BUILT_IN_EXCLUDES, BUILT_IN_INCLUDES
+from lastgood.settings import BUILT_IN_EXCLUDES, BUILT_IN_INCLUDES, CACHES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -414,8 +414,16 @@ def is_hand_written(path: bytes) -> bool:
 
 def is_expected(path: bytes) -> bool:
     """Tell whether a path has a name of the built-in excludes (rule S6); a directory's ends with a slash."""
-    name = _name(path.removesuffix(b"/"))
-    return pattern_rules(BUILT_IN_EXCLUDES).ignored(name, directory=path.endswith(b"/"))
+    return _is_called(path, BUILT_IN_EXCLUDES)
+
+
+def is_cache(path: bytes) -> bool:
+    """Tell whether a path has a name of what its program makes again; a directory's ends with a slash."""
+    return _is_called(path, CACHES)
+
+
+def _is_called(path: bytes, patterns: tuple[str, ...]) -> bool:
+    return pattern_rules(patterns).ignored(_name(path.removesuffix(b"/")), directory=path.endswith(b"/"))
 
 
 class TreeRules:

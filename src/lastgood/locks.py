@@ -7,6 +7,7 @@ import fcntl
 import os
 import sys
 import time
+from _thread import get_ident
 
 from lastgood.cancellation import pause
 from lastgood.errors import Busy, Storage
@@ -112,6 +113,8 @@ class _Lock:
         self._what = what
         self._wait = wait
         self._descriptor = -1
+        # Its file, and the thread that took it.
+        self.taken: tuple[bytes, int] = (b"", 0)
         self._waits = False
 
     def acquire(self, mode: int, *, wait: float, patience: float = STOPPED_PATIENCE) -> None:
@@ -123,6 +126,7 @@ class _Lock:
         looked = started
         sleep = _LEAST_SLEEP
         while not self._try(mode):
+            self._refuse_own()
             now = time.monotonic()
             left = started + wait - now
             if left <= 0:
@@ -141,6 +145,16 @@ class _Lock:
 
             self._waits = True
             getLogger("lastgood").info("waiting for %s", self._what)
+
+    def _refuse_own(self) -> None:
+        """Raise `Busy` if this thread itself holds what it would wait for: nobody would let go of it."""
+        mine = (self._path, get_ident())
+        if any(one.taken == mine for one in tuple(_held)):
+            raise Busy(
+                f"{self._what} is held by the verb that asks this here, until that has ended",
+                hint="ask before it begins, or when it has ended; a consent is told the plan",
+                details={"owner": f"pid {os.getpid()}", "lock": printable(to_text(self._path)), "own": True},
+            )
 
     def _refuse_stopped(self, mode: int) -> None:
         from lastgood.lock_owner import (
@@ -166,7 +180,7 @@ class _Lock:
         if not locked:
             os.close(descriptor)
             return False
-        self._descriptor = descriptor
+        self._descriptor, self.taken = descriptor, (self._path, get_ident())
         _held.add(self)
         return True
 
@@ -250,6 +264,7 @@ class ExclusiveLock(_Lock):
     def _queue(self) -> None:
         if self._wait <= 0:
             raise self._busy()
+        self._refuse_own()
         self._say_waiting()
         started = time.monotonic()
         gate = _Lock(self._path + b".turn", what=self._what, wait=self._wait, store=self._store)

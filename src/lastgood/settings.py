@@ -40,18 +40,11 @@ MORE_TRIGGERS: tuple[str, ...] = ("tool",)
 # Rule P2: the files in which agents commonly keep how far they are.
 STATE_FILES: tuple[str, ...] = ("feature_list.json", "progress.md")
 
+# What its program makes again by itself.
+CACHES: tuple[str, ...] = ("__pycache__", "*.pyc", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox")
+
 # Rule S6: few, printed by `lastgood config`, and any but ``.git`` can be switched off.
-BUILT_IN_EXCLUDES: tuple[str, ...] = (
-    "node_modules",
-    ".venv",
-    "venv",
-    "__pycache__",
-    "*.pyc",
-    ".mypy_cache",
-    ".pytest_cache",
-    ".ruff_cache",
-    ".tox",
-)
+BUILT_IN_EXCLUDES: tuple[str, ...] = ("node_modules", ".venv", "venv", *CACHES)
 
 # Rule S5: what people write by hand and git ignores; captured although ignored, and private. Any can be
 # switched off.

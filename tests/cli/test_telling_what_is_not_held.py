@@ -132,6 +132,18 @@ def test_status_says_how_much_of_what_was_not_held_is_gone(lastgood: Command) ->
     assert "ignored      2 entries that the checkpoint did not hold are gone: build/, venv/\n" in told
 
 
+def test_status_does_not_count_caches_that_were_cleared_among_what_is_gone(lastgood: Command) -> None:
+    """S5."""
+    built(lastgood)
+    cache = lastgood.project / "__pycache__"
+    cache.mkdir()
+    lastgood("save", "first")
+    cache.rmdir()
+    assert "gone" not in lastgood("status").out
+    shutil.rmtree(lastgood.project / "build")
+    assert "1 entry that the checkpoint did not hold is gone: build/\n" in lastgood("status").out
+
+
 def too_large(lastgood: Command) -> None:
     built(lastgood)
     (lastgood.project / "big.bin").touch()

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 
 import lastgood
 from lastgood.check import record_verdict
-from lastgood.errors import Conflict, Damaged, LastgoodError, Usage
+from lastgood.errors import Busy, Conflict, Damaged, LastgoodError, Usage
+from lastgood.locks import FlockLocks
 from lastgood.model.checkpoint import Check
 from lastgood.model.operation import RestorePlan
 from lastgood.restore.apply import DescriptorApplier
@@ -518,6 +520,47 @@ def test_a_consent_that_answers_instead_of_raising_leaves_all_as_it_is(
     with pytest.raises(Usage, match="consent returned"):
         workspace.restore(saved.id, consent=no)
     assert (project / "file").read_text() == "now"
+
+
+def test_what_a_consent_asks_of_the_workspace_that_its_own_restore_holds_is_refused_at_once(
+    workspace: Workspace, project: Path
+) -> None:
+    (project / "file").write_text("then")
+    saved = workspace.save().checkpoint
+    (project / "file").write_text("now")
+
+    def ask(_plan: RestorePlan) -> None:
+        assert workspace.status().drift is None  # it tells all but that
+        workspace.save("within")
+
+    with pytest.raises(Busy, match="held by the verb that asks this here") as caught:
+        workspace.restore(saved.id, consent=ask)
+    assert "a consent is told the plan" in caught.value.hint
+    assert (project / "file").read_text() == "now"
+
+
+def test_a_consent_is_told_the_plan_beside_somebody_who_saves(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    """Who is only told that nothing is to be done waits for nobody."""
+    (project / "file").write_text("then")
+    saved = workspace.save().checkpoint
+    (project / "file").write_text("now")
+    told: list[RestorePlan] = []
+
+    def refuse(plan: RestorePlan) -> None:
+        told.append(plan)
+        raise KeyError(plan.id)
+
+    key = saved.manifest.workspace_key
+    with FlockLocks(os.fsencode(store)).share_workspace(key, wait=0), pytest.raises(KeyError):
+        workspace.restore(saved.id, consent=refuse)
+    assert told == [workspace.plan_restore(saved.id)]
+
+    with ExitStack() as saving:
+        saving.enter_context(FlockLocks(os.fsencode(store)).share_workspace(key, wait=0))
+        workspace.restore(saved.id, consent=lambda _plan: saving.close())
+    assert (project / "file").read_text() == "then"
 
 
 def test_a_consent_is_not_passed_over_where_there_is_no_plan(

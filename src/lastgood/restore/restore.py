@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from stat import S_ISREG
 
-from lastgood.errors import Conflict, Invalid, Unsafe, Usage
+from lastgood.errors import Busy, Conflict, Invalid, Unsafe, Usage
 from lastgood.ignore import Includes, TreeRules, is_hand_written
 from lastgood.lease import current_work, state_of
 from lastgood.model.canonical import dumps
@@ -340,12 +340,23 @@ def restore(
 ) -> RestoreReport:
     """Plan and apply at one go; the same scan serves both unless the guard has to hold more.
 
-    ``consent`` is told the plan before anything is changed; what it raises leaves all as it is.
+    ``consent`` is told the plan before anything is changed; what it raises leaves all as it is. For that
+    nobody who saves is waited for: beside them it is told by a look of its own.
     """
-    with RestoreTransaction(context) as restoring:
-        _admit(context, request)
-        with _folder_made(restoring) as made_again:
-            return _restored(restoring, view, request, consent=consent).replace(folder_made=made_again)
+    waits = consent is None or is_gone(context.root)
+    with ExitStack() as held:
+        try:
+            restoring = held.enter_context(RestoreTransaction(context, wait=None if waits else 0))
+        except Busy:
+            if consent is None or waits:
+                raise
+        else:
+            _admit(context, request)
+            with _folder_made(restoring) as made_again:
+                return _restored(restoring, view, request, consent=consent).replace(folder_made=made_again)
+    made = plan_restore(context, view, request)
+    demand_consent(consent, made)
+    return apply(context, view, made)
 
 
 def _restored(

@@ -293,9 +293,15 @@ def _is_of_merge(change: ChangedPath) -> bool:
 
 
 def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:
-    """Tell how much is not held because rules leave it out, and what if that was asked for."""
+    """Tell how much is not held because rules leave it out, and what if that was asked for.
+
+    A cache that was cleared is no loss.
+    """
     then, now = report.at, report.ignored_count
-    gone = 0 if then is None or now is None or report.drift is None else then.manifest.ignored - now
+    gone = 0
+    if then is not None and now is not None and report.drift is not None:
+        held = then.manifest
+        gone = held.ignored - _caches(held.ignored_paths) - (now - _caches(report.ignored))
     facts = _ignored_now(report, call)
     if gone > 0:
         says = f"{count(gone, 'entry')} that the checkpoint did not hold {'is' if gone == 1 else 'are'} gone"
@@ -305,13 +311,23 @@ def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:
 
 def _named_gone(report: StatusReport, number: int) -> str:
     """Name the first of so many that are gone, as far as the checkpoint named what it left out."""
-    left_out = () if report.at is None else report.at.manifest.ignored_paths
+    left_out = () if report.at is None else _but_caches(report.at.manifest.ignored_paths)
     root = os.fsencode(report.workspace)
     gone = [one for one in left_out if not os.path.lexists(os.path.join(root, one.rstrip(b"/")))]
     if not gone:
         return ""
     more = max(number, len(gone)) - len(gone[:_GONE_SHOWN])
     return f": {', '.join(map(path_text, gone[:_GONE_SHOWN]))}" + (f" and {more:,} more" if more else "")
+
+
+def _caches(ignored: Sequence[bytes]) -> int:
+    return len(ignored) - len(_but_caches(ignored))
+
+
+def _but_caches(ignored: Sequence[bytes]) -> list[bytes]:
+    from lastgood.ignore import is_cache  # lazily: most that is asked leaves nothing out
+
+    return [path for path in ignored if not is_cache(path)]
 
 
 def _ignored_now(report: StatusReport, call: Call) -> list[tuple[str, str]]:
