@@ -774,11 +774,13 @@ class Database:
         old.close()
 
     def _connect(self) -> sqlite3.Connection:
-        self._identity = _identity(self.path)  # before: if it is replaced meanwhile, it is opened once more
+        identity = _identity(self.path)  # before: if it is replaced meanwhile, it is opened once more
         try:
-            return retry_while_busy(self._opened, path=self.path, wait=self._wait)
+            connection = retry_while_busy(self._opened, path=self.path, wait=self._wait)
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise self.failure(error) from error
+        self._identity = identity
+        return connection
 
     def _opened(self) -> sqlite3.Connection:
         await_set_up(self.path, wait=self._wait)
