@@ -36,6 +36,8 @@ def test_prose_is_broken_between_words_and_commands_stay_whole() -> None:
         f"  {command}",
         "to go back: lastgood restore ID",
     ]
+    pip = f"{sys.executable} -m pip install isal"
+    assert fitted(f"compression: {pip}", 30) == ["compression:", f"  {pip}"]
     assert wrapped("nothing is changed (lastgood list --all)", 30) == [
         "nothing is changed",
         "(lastgood list --all)",

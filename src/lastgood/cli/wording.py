@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from lastgood.cli.grammar import NAME, program
@@ -346,6 +347,9 @@ def _typed() -> tuple[str, ...]:
         "codex",
         "gemini",
         "opencode",
+        "pipx",
+        "uv",
+        sys.executable,
     )
 
 

@@ -6,7 +6,7 @@ import os
 
 from lastgood.cli.help import VERSION
 from lastgood.cli.opening import open_for
-from lastgood.cli.wording import size, span, table, wrapped
+from lastgood.cli.wording import pairs, size, span, table, wrapped
 from lastgood.configuration import read_configuration, user_file
 from lastgood.configuration.rules import KEYS
 from lastgood.documents import folder_value, text_value
@@ -39,15 +39,13 @@ def doctor_verb(call: Call, console: Console) -> int:
     code = code or (1 if any(one.state == "bad" for one in findings) else 0)
     if console.answer("doctor", {"ok": code == 0, "findings": findings}):
         return code
-    console.lines(table([_row(one) for one in findings], flexible=(2,), limit=None))
+    widest = max(len(one.code) for one in findings)
+    rows = [(f"{one.state:4}  {one.code:{widest}}", printable(one.message)) for one in findings]
+    console.lines(pairs(rows, limit=console.columns(), prose=True))
     for one in findings:
         if one.hint:
-            console.lines(f"{one.code}: {line}" for line in console.hints(one.hint))
+            console.sentences(f"{one.code}: {line}" for line in console.hints(one.hint))
     return code
-
-
-def _row(finding: Finding) -> tuple[str, str, str]:
-    return finding.state, finding.code, printable(finding.message)
 
 
 def _place(workspace: Workspace) -> list[Finding]:
