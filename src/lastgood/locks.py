@@ -126,12 +126,13 @@ class _Lock:
         looked = started
         sleep = _LEAST_SLEEP
         while not self._try(mode):
-            self._refuse_own()
             now = time.monotonic()
             left = started + wait - now
             if left <= 0:
                 raise self._busy()
             self._say_waiting()
+            if sleep > _LEAST_SLEEP:  # the first time its file may just have been replaced
+                self._refuse_own()
             if now - looked >= patience:
                 looked = now
                 self._refuse_stopped(mode)
@@ -264,7 +265,6 @@ class ExclusiveLock(_Lock):
     def _queue(self) -> None:
         if self._wait <= 0:
             raise self._busy()
-        self._refuse_own()
         self._say_waiting()
         started = time.monotonic()
         gate = _Lock(self._path + b".turn", what=self._what, wait=self._wait, store=self._store)
@@ -272,7 +272,7 @@ class ExclusiveLock(_Lock):
             gate.acquire(fcntl.LOCK_EX, wait=self._wait)
             self.acquire(fcntl.LOCK_EX, wait=self._wait - (time.monotonic() - started))
         except Busy as error:
-            if error.details.get("stopped"):
+            if error.details.get("stopped") or error.details.get("own"):
                 raise
             raise self._busy() from error
         finally:

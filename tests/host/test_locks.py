@@ -292,3 +292,15 @@ def test_a_store_without_room_for_locks_is_a_storage_error(place: bytes) -> None
     Path(os.fsdecode(place + b"/locks")).write_text("in the way")
     with pytest.raises(Storage), FlockLocks(place).share_store(wait=0):
         pass
+
+
+def test_who_holds_a_lock_is_refused_at_once_what_it_would_wait_for_itself(locks: FlockLocks) -> None:
+    """S16: nobody would let go of it meanwhile."""
+    refused = pytest.raises(Busy, match="held by the verb that asks this here")
+    with locks.hold_workspace(KEY, wait=0), refused, locks.share_workspace(KEY, wait=60):
+        pass
+    share = locks.share_workspace
+    with share(KEY, wait=0), share(KEY, wait=0), refused, locks.hold_workspace(KEY, wait=60):
+        pass
+    with locks.hold_workspace(KEY, wait=0):
+        pass
