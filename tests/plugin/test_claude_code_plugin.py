@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,60 @@ def test_the_hooks_are_those_that_install_enters() -> None:
         [sys.executable, os.path.join(ROOT, "scripts", "plugin"), "--check"], check=False, capture_output=True
     )
     assert done.returncode == 0, done.stdout
+
+
+CLIENT = "def run_for(program): print('by the client of', *program, *__import__('sys').argv[1:])"
+BY_CLIENT, BY_PROGRAM = (
+    "by the client of {place}/bin/lastgood hook claude-code\n",
+    "by the program hook claude-code\n",
+)
+
+
+def installed(place: Path, *, first: str, client: str | None) -> dict[str, str]:
+    """Lay a program, its Python and perhaps its package, and return an environment that has them."""
+    packages = place / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages/lastgood"
+    for folder in (place / "bin", packages):
+        folder.mkdir(parents=True)
+    (place / "bin" / "python3").symlink_to(sys.executable)
+    program = place / "bin" / "lastgood"
+    program.write_text(f"#!{first.format(place=place)}\nimport sys\nprint('by the program', *sys.argv[1:])\n")
+    program.chmod(0o755)
+    if client is not None:
+        (packages / "__init__.py").write_text("")
+        (packages / "client.py").write_text(client)
+    return {"PATH": f"/nowhere:{place}/bin:{os.environ['PATH']}"}
+
+
+def hook(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Do what a hook of the plugin says."""
+    handler = loaded("hooks/hooks.json")["hooks"]["Stop"][0]["hooks"][0]
+    words = [shutil.which(handler["command"]) or "", *handler["args"]]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("first", "client", "more", "said"),
+    [
+        ("{place}/bin/python3", CLIENT, {}, BY_CLIENT),
+        # Elsewhere, older, or to be found by a variable: the program finds it.
+        ("{place}/bin/python3", None, {}, BY_PROGRAM),
+        ("{place}/bin/python3", "", {}, BY_PROGRAM),
+        ("{place}/bin/python3", CLIENT, {"PYTHONHOME": sys.base_prefix}, BY_PROGRAM),
+        ("/usr/bin/env python3", CLIENT, {}, BY_PROGRAM),
+    ],
+)
+def test_a_hook_starts_the_client_where_the_program_has_it_and_else_the_program(
+    tmp_path: Path, first: str, client: str | None, more: dict[str, str], said: str
+) -> None:
+    place = tmp_path / "place"
+    done = hook(installed(place, first=first, client=client) | more)
+    assert (done.returncode, done.stdout) == (0, said.format(place=place)), done.stderr
+
+
+def test_without_the_program_a_hook_blocks_nothing(tmp_path: Path) -> None:
+    done = hook({"PATH": str(tmp_path)})
+    assert done.returncode == 127
+    assert "lastgood" in done.stderr
 
 
 @pytest.mark.parametrize("path", TEXTS)
