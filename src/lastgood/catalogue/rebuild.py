@@ -417,11 +417,11 @@ _SIDECARS = ("-wal", "-shm", "-journal")
 def restore_from_backup(path: str, *, generation: str, at: int) -> tuple[str, ...]:
     """Put a sound catalogue in the place of a damaged or missing one, and say what was done.
 
-    The caller holds the store's lock alone, and nobody has the catalogue open. The damaged file and
-    its log are set aside under ``damaged/``, none is deleted. Checkpoints that come from the backup
-    only are marked as recovered; those newer than it have to be adopted from the engine. A file of
-    which only rows were altered is left in place: those are adopted and mended one by one. May be
-    killed at any moment and repeated. ``at`` is in nanoseconds.
+    The caller holds the store's lock alone; whoever has the catalogue open goes on with the new one at the
+    next access. The damaged file and its log are set aside under ``damaged/``, none is deleted. Checkpoints
+    that come from the backup only are marked as recovered; those newer than it have to be adopted from the
+    engine. A file of which only rows were altered is left in place: those are adopted and mended one by one.
+    May be killed at any moment and repeated. ``at`` is in nanoseconds.
     """
     path = os.path.abspath(path)
     if _stands(path):
