@@ -31,7 +31,18 @@ from lastgood.cli.restoring import (
     telling_what_is_left,
 )
 from lastgood.cli.typed_paths import as_typed, current, paths_of
-from lastgood.cli.wording import UNTITLED, ago, called, count, few_paths, moment, shortened, table, title
+from lastgood.cli.wording import (
+    UNTITLED,
+    ago,
+    called,
+    count,
+    few_paths,
+    label,
+    moment,
+    shortened,
+    table,
+    title,
+)
 from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Usage
 from lastgood.ids import short
 from lastgood.model.tree import Counts
@@ -826,7 +837,7 @@ def _list(call: Call, console: Console, *, workspace: Restores) -> int:
 
 def _told(checkpoint: Checkpoint) -> str:
     """Return what a list calls a checkpoint: by its title, which says more than an id does."""
-    text = title(checkpoint)
+    text = label(checkpoint)
     return checkpoint.short_id if text == UNTITLED else f"'{text}'"
 
 
