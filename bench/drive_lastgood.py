@@ -20,7 +20,9 @@ class Driver:
     def open(self, request: Request) -> object:
         self.stack.close()
         self.root = request["workspace"]
-        self.workspace = self.stack.enter_context(lastgood.open(request["workspace"], store=request["store"]))
+        self.workspace = self.stack.enter_context(
+            lastgood.open(request["workspace"], store=request["store"], watch="watch" in request)
+        )
         return None
 
     def save(self, request: Request) -> object:

@@ -82,10 +82,11 @@ class Side(Protocol):
 
 
 class Driven:
-    """A Python library in a process of its own."""
+    """A Python library in a process of its own; ``opening`` says how it is opened."""
 
-    def __init__(self, name: str, *, python: str, script: str) -> None:
+    def __init__(self, name: str, *, python: str, script: str, **opening: str) -> None:
         self.name = name
+        self._opening = opening
         self._command = [python, os.path.join(HERE, script)]
         self._program: subprocess.Popen[str] | None = None
         self._ref = ""
@@ -109,7 +110,7 @@ class Driven:
             text=True,
             env={**os.environ, "HOME": os.path.dirname(store), "GIT_CONFIG_GLOBAL": "/dev/null"},
         )
-        self.ask("open", workspace=workspace, store=store)
+        self.ask("open", workspace=workspace, store=store, **self._opening)
 
     def ask(self, verb: str, **request: str) -> tuple[float, object]:
         """Send one request and return its seconds and its result."""
@@ -450,6 +451,11 @@ class Bare(OneShot):
 def ours() -> Driven:
     """Return lastgood in process."""
     return Driven("lastgood", python=PYTHON, script="drive_lastgood.py")
+
+
+def watching() -> Driven:
+    """Return lastgood in process, opened to watch its folder itself."""
+    return Driven("watching", python=PYTHON, script="drive_lastgood.py", watch="yes")
 
 
 def praisonai() -> Driven:

@@ -12,12 +12,15 @@ import time
 from typing import TYPE_CHECKING
 
 from drive import append_to_ten, files_below
-from sides import GIT_ENVIRONMENT, ROOT, Git, ours, python_alone
+from sides import GIT_ENVIRONMENT, ROOT, Git, python_alone
 
 sys.path.insert(0, os.path.join(ROOT, "src"))
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lastgood.literals import Consolidation
+    from sides import Driven
 
 
 def remove(path: str) -> None:
@@ -121,10 +124,10 @@ def git_log(store: str, *, count: int, rounds: int) -> float:
     return sorted(taken)[len(taken) // 2]
 
 
-def rate_of_ours(roots: list[str], store: str, *, saves: int) -> float:
+def rate_of_ours(side: Callable[[], Driven], roots: list[str], store: str, *, saves: int) -> float:
     """Return how many saves a second processes of their own make together into one store."""
     remove(store)
-    drivers = [ours() for _ in roots]
+    drivers = [side() for _ in roots]
     for driver, root in zip(drivers, roots, strict=True):
         driver.start(root, store)
         driver.save()

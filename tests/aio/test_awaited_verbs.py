@@ -271,7 +271,7 @@ def test_the_loop_may_end_in_the_midst_of_a_call(opening: Open, project: Path) -
 
 
 # What an event loop needs no waiting for: it looks at nothing.
-PLAIN = {"path", "remarks", "store", "settings", "subscribe", "session", "within"}
+PLAIN = {"path", "remarks", "store", "settings", "subscribe", "session", "watching", "within"}
 
 PLAIN_IN_SESSIONS = {
     "id",

@@ -21,6 +21,7 @@ from lastgood.scanner import scan
 from lastgood.scanner.cache import CachedTree
 from lastgood.scanner.remote import RemoteScanner
 from lastgood.scanner.scan import ScanLimits, Starved, ThreadBudget, WorkspaceScanner
+from lastgood.scanner.watch import DirectoryWatch
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import ScannerOfChoice, Workspace, opened
 from tools.desk import Desk
@@ -42,13 +43,17 @@ class Choice:
         self.desk.engine = self.engine
         self.here = 0
         self.elsewhere = 0
-        self.scanner = ScannerOfChoice(self._here, self._elsewhere, is_watched=lambda: False)
+        self.scanner = ScannerOfChoice(self._here, self._elsewhere, watch=lambda: None)
         self.desk.scanner = self.scanner
 
-    def _here(self, known: CachedTree | None) -> WorkspaceScanner:
+    def _here(self, known: CachedTree | None, watch: DirectoryWatch | None) -> WorkspaceScanner:
         self.here += 1
         return WorkspaceScanner(
-            cache=os.fsencode(self.desk.cache), clock=self.desk.clock, objects=self.engine, known=known
+            cache=os.fsencode(self.desk.cache),
+            clock=self.desk.clock,
+            objects=self.engine,
+            watch=watch,
+            known=known,
         )
 
     def _elsewhere(self) -> RemoteScanner:

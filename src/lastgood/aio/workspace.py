@@ -207,6 +207,11 @@ class AsyncWorkspace(AsyncFace[Workspace]):
         """What was wrong with configuration files, or the store, when it was opened; `status` says it too."""
         return self._inner.remarks
 
+    @property
+    def watching(self) -> bool:
+        """Whether what changes is heard of here (``watch=True``), so that nothing else is looked at."""
+        return self._inner.watching
+
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         """Tell an observer what happened, after the fact; return the call that ends it.
 
@@ -245,6 +250,7 @@ def open_async(
     maintenance: Maintenance | None = None,
     clock: Clock | None = None,
     repair: bool = False,
+    watch: bool = False,
 ) -> Opening:
     """Open a workspace under asyncio or trio: ``async with lastgood.open_async(path) as workspace``.
 
@@ -262,6 +268,7 @@ def open_async(
             maintenance=maintenance,
             clock=clock,
             repair=repair,
+            watch=watch,
         )
     )
 

@@ -324,7 +324,6 @@ class WorkspaceScan:
 
         Where a process watches that is put off, as long as it is little.
         """
-        kept: CachedTree | None
         if self._brought is not None:
             kept = cache.keep(self._folder, self._brought)
             self._brought = None
@@ -334,13 +333,11 @@ class WorkspaceScan:
         if not self.worth_keeping:
             return
         self.worth_keeping = False
-        snapshot, watch = self.snapshot, self.watch
-        kept = snapshot
-        if watch is None or not watch.owe(self._folder, snapshot):
-            kept = cache.keep(self._folder, snapshot)
-        if kept is not None and watch is not None:
-            watch.remember(self.result, kept, scanned=snapshot.records)
-        elif kept is not None and self.remember is not None:
+        if self.watch is not None:
+            self.watch.keep(self._folder, self.snapshot, result=self.result)
+            return
+        kept = cache.keep(self._folder, self.snapshot)
+        if kept is not None and self.remember is not None:
             self.remember(kept)
 
     def take_in(self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int) -> None:
@@ -450,18 +447,20 @@ class Starved(Exception):
 class ThreadBudget:
     """Bounds the time that a scan beside other threads may take (decision 022).
 
-    ``worn`` tells that it took longer. ``factor`` makes it longer than it has to be.
+    ``worn`` tells that it took longer. ``factor`` makes it longer than it has to be. More files than ``most``
+    are none of its business.
     """
 
-    def __init__(self, *, factor: float = 1.0) -> None:
+    def __init__(self, *, factor: float = 1.0, most: float | None = None) -> None:
         self.worn: bool = False
         self._factor = factor
+        self._most = MOST_FILES if most is None else most
         self._until = 0.0
 
     def begin(self, records: Mapping[bytes, Record]) -> None:
         """Begin, knowing what the last scan found; `Starved` if that was too much, or nothing."""
         top = records.get(b"")
-        if top is None or top[FILES] > MOST_FILES:
+        if top is None or top[FILES] > self._most:
             raise Starved
         allowed = _SECONDS + top[FILES] * _SECONDS_A_FILE
         self._until = time.monotonic() + allowed * self._factor

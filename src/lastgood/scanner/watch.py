@@ -18,7 +18,10 @@ from __future__ import annotations
 
 import os
 import select
+import time
+from _thread import allocate_lock
 from errno import ENOSPC
+from weakref import WeakSet
 
 from lastgood.paths import ancestors, join, ways
 from lastgood.scanner import (
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from lastgood.host import ScanResult
     from lastgood.scanner import Evidence, Record
     from lastgood.scanner.cache import CachedTree
+    from lastgood.scanner.rest import RestThread
 
 _INSIDE = MODIFY | ATTRIBUTES | CLOSED_WRITTEN | CREATED | DELETED | MOVED_FROM | MOVED_TO
 _HEARD = _INSIDE | DELETED_SELF | MOVED_SELF | ONLY_DIRECTORIES
@@ -66,6 +70,8 @@ _MOUNTS = b"/proc/self/mountinfo"
 _PATIENCE = 1000  # milliseconds
 # Until so many bytes of rows are to be written, which are in memory meanwhile, the scan cache waits.
 _MOST_OWED = 1 << 20
+# So long, in seconds, a scan waits for that of another thread, before it does without; what ends one longer.
+_WAIT, _WAIT_TO_KEEP = 0.05, 1.0
 
 
 class Marks:
@@ -105,15 +111,43 @@ class DirectoryWatch:
     """Hears what happens in the directories of one workspace; OSError where nothing can be heard.
 
     ``store`` is a folder for a file without a name, by whose change is told that all earlier events were
-    heard. ``most`` returns how many directories may be watched: its share, unless others have some of it.
+    heard. ``most`` returns how many directories may be watched: what others in this process leave of its
+    share. With an ``interval`` a scan looks at everything when the last that did is so many seconds old;
+    without, whoever watches sees to that, and to what is put off (`is_owing`) unless there is a ``rest``.
+    Scans take turns with it (`take_turn`).
     """
 
     # Whether there is anything to close.
     _is_whole = False
+    # Whether a scan has begun that has not ended: whatever it broke off in is not to be relied on.
+    _is_torn = False
+    # Whether a file with several links was not known before, and whether anything was taken over unseen.
+    _is_doubtful = False
+    _is_believed = False
+    # Whether all that happened before the mark was heard.
+    _is_marked = False
+    # Whether anything was heard since that was last asked, or a save took it in.
+    _heard = False
+    # The last scan, while nothing was heard since it began, and all of it is vouched for.
+    _last: tuple[ScanResult, CachedTree] | None = None
 
-    def __init__(self, store: bytes, *, most: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        store: bytes,
+        *,
+        most: Callable[[], int] | None = None,
+        interval: Callable[[], float] | None = None,
+        rest: RestThread | None = None,
+    ) -> None:
         own_share = share()
-        self._most = most or (lambda: own_share)
+        self._most = most or (lambda: own_share - self._watched_by_others())
+        self._interval = interval
+        self._rest = rest
+        # A fork shares the queue with its parent, who would lack what was heard by it.
+        self._process = os.getpid()
+        self._turns = allocate_lock()
+        # When everything was to be looked at anew.
+        self._doubted = time.monotonic()
         self._inotify = Inotify()
         self._mounts = self._mark = -1
         self._is_whole = True
@@ -135,13 +169,6 @@ class DirectoryWatch:
         self._listed: set[bytes] = set()
         # Files with several links that were met, by device and inode.
         self._linked: set[tuple[int, int]] = set()
-        # Whether such a file was not known before, and whether anything was taken over without a look.
-        self._is_doubtful = self._is_believed = False
-        self._is_marked = False
-        # Whether anything was heard since that was last asked, or a save took it in.
-        self._heard = False
-        # The last scan, while nothing was heard since it began, and all of it is vouched for.
-        self._last: tuple[ScanResult, CachedTree] | None = None
         # The records of the scan that ended last, those of them that are not vouched for (None: any may be),
         # and those that are not like most.
         self._records: Mapping[bytes, Record] | None = None
@@ -151,6 +178,7 @@ class DirectoryWatch:
         self.known: CachedTree | None = None
         # The folder that it is to be written to, unless it is there.
         self._owed: bytes | None = None
+        _open.add(self)
 
     @property
     def descriptor(self) -> int:
@@ -161,6 +189,42 @@ class DirectoryWatch:
     def count(self) -> int:
         """How many directories are watched."""
         return len(self._watches)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it hears anything in this process: it is open, and not a fork's."""
+        return self._inotify.descriptor >= 0 and self._process == os.getpid()
+
+    def is_hindered(self, threads: int) -> bool:
+        """Tell whether so many other threads may keep the interpreter from a scan.
+
+        Those that wait to write what is owed do not; nor does any where the process has nothing else to do.
+        """
+        return self._rest is not None and threads > self._rest.count()
+
+    def take_turn(self) -> bool:
+        """Begin a scan with it, until `end_turn`; False in a fork, or while another thread's goes on.
+
+        After one that broke off it knows nothing, and after its ``interval`` it vouches for nothing.
+        """
+        if not self.is_here or not self._turns.acquire(timeout=_WAIT):
+            return False
+        if self._is_torn:
+            self.forget()
+        self._is_torn = True
+        now = time.monotonic()
+        if self._interval is not None and now >= self._doubted + self._interval():
+            self._doubted = now
+            self.doubt()
+        return True
+
+    def end_turn(self, *, whole: bool) -> None:
+        """End a scan, which came to its end if it is ``whole``."""
+        self._is_torn = not whole
+        self._turns.release()
+
+    def _watched_by_others(self) -> int:
+        return sum(one.count for one in tuple(_open) if one is not self)
 
     @property
     def is_local(self) -> bool | None:
@@ -405,7 +469,23 @@ class DirectoryWatch:
         """Whether the scan cache on the disk is that of an earlier scan."""
         return self._owed is not None
 
-    def owe(self, folder: bytes, snapshot: CachedTree) -> bool:
+    def keep(self, folder: bytes, snapshot: CachedTree, *, result: ScanResult) -> None:
+        """Remember what a scan left for the next, and write it as the scan cache, if little is new later.
+
+        Where another thread's scan goes on for long neither is done, and the next looks at more.
+        """
+        if not self._turns.acquire(timeout=_WAIT_TO_KEEP):
+            return
+        try:
+            kept = snapshot if self._owe(folder, snapshot) else cache.keep(folder, snapshot)
+            if kept is not None:
+                self.remember(result, kept, scanned=snapshot.records)
+        finally:
+            self._turns.release()
+        if self.is_owing and self._rest is not None:
+            self._rest.put_off(self.settle_up)
+
+    def _owe(self, folder: bytes, snapshot: CachedTree) -> bool:
         """Put off writing a scan cache that is to be remembered now; False where it has to be written.
 
         What lies there meanwhile is that of an earlier scan, which proves as little as it did.
@@ -420,6 +500,14 @@ class DirectoryWatch:
 
     def settle_up(self) -> None:
         """Write the scan cache that was put off, unless somebody else wrote another meanwhile."""
+        if not self.is_owing or not self.is_here or not self._turns.acquire(timeout=_WAIT_TO_KEEP):
+            return
+        try:
+            self._settle_up()
+        finally:
+            self._turns.release()
+
+    def _settle_up(self) -> None:
         folder, self._owed = self._owed, None
         known = self.known
         if folder is None or known is None or known.source != cache.source_of(folder):
@@ -436,6 +524,9 @@ class DirectoryWatch:
     def close(self) -> None:
         """Hear nothing any more; harmless when repeated."""
         self.settle_up()
+        if self._rest is not None:
+            self._rest.end()
+        _open.discard(self)
         self._inotify.close()
         for descriptor in (self._mounts, self._mark):
             if descriptor >= 0:
@@ -480,6 +571,10 @@ class DirectoryWatch:
         if self._paths.get(watch) == path:
             del self._paths[watch]
             self._inotify.remove(watch)
+
+
+# Those of this process that are open: together they take one share.
+_open: WeakSet[DirectoryWatch] = WeakSet()
 
 
 def _lies_in(path: bytes, tops: set[bytes]) -> bool:

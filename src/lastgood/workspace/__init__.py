@@ -22,6 +22,7 @@ from lastgood.workspace.arguments import (
     KEPT,
     admit,
     anchor_path,
+    check_flags,
     find_root,
     no_store,
     place_of,
@@ -72,18 +73,18 @@ _SHUNNED = 16
 class ScannerOfChoice:
     """Scans here when alone, or as long as the other threads leave room for it; else elsewhere.
 
-    A busy thread could make a scan a thousand times slower (decision 022). A workspace that ``is_watched``
-    is always scanned here, where its changes are heard of.
+    A busy thread could make a scan a thousand times slower (decision 022). Where a workspace is watched from
+    here (``watch``) a large one is scanned here, too, so that the next one looks only where anything changed.
     """
 
     def __init__(
         self,
-        here: Callable[[CachedTree | None], WorkspaceScanner],
+        here: Callable[[CachedTree | None, DirectoryWatch | None], WorkspaceScanner],
         elsewhere: Callable[[], RemoteScanner],
         *,
-        is_watched: Callable[[], bool],
+        watch: Callable[[], DirectoryWatch | None],
     ) -> None:
-        self._is_watched = is_watched
+        self._watch = watch
         self._here = here
         # The last one here: what it knows of the cache need not be read again.
         self._local: WorkspaceScanner | None = None
@@ -94,9 +95,27 @@ class ScannerOfChoice:
 
     def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan:
         """Read the workspace."""
-        if not _count() or self._is_watched():
-            return self._next().scan(request, writer=writer)
-        found = self._beside_threads(request, writer=writer)
+        watch = self._watch()
+        if watch is None or not watch.take_turn():
+            return self._scan(request, writer=writer, watch=None)
+        whole = False
+        try:
+            found = self._scan(request, writer=writer, watch=watch)
+            whole = True
+        finally:
+            watch.end_turn(whole=whole)
+        return found
+
+    def close(self) -> None:
+        """Let go of the process that scans, if there is one; harmless when repeated."""
+        if self._remote is not None:
+            self._remote.close()
+
+    def _scan(self, request: ScanRequest, *, writer: ObjectWriter, watch: DirectoryWatch | None) -> Scan:
+        threads = _count()
+        if not threads or (watch is not None and not watch.is_hindered(threads)):
+            return self._next(watch).scan(request, writer=writer)
+        found = self._beside_threads(request, writer=writer, watch=watch)
         if found is not None:
             return found
         if self._remote is None:
@@ -107,28 +126,27 @@ class ScannerOfChoice:
         self._is_large = found.result.files > scan.MOST_FILES
         return found
 
-    def close(self) -> None:
-        """Let go of the process that scans, if there is one; harmless when repeated."""
-        if self._remote is not None:
-            self._remote.close()
-
-    def _next(self) -> WorkspaceScanner:
-        self._local = self._here(None if self._local is None else self._local.known)
+    def _next(self, watch: DirectoryWatch | None) -> WorkspaceScanner:
+        self._local = self._here(None if self._local is None else self._local.known, watch)
         return self._local
 
-    def _beside_threads(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan | None:
+    def _beside_threads(
+        self, request: ScanRequest, *, writer: ObjectWriter, watch: DirectoryWatch | None
+    ) -> Scan | None:
         """Scan here while that goes well; None if it does not, or did not lately, or there is too much."""
-        if self._is_large:
+        if self._is_large and watch is None:
             return None
         if self._shunning > 0:  # threads that count down together pass it by
             self._shunning -= 1
             return None
         from lastgood.scanner.scan import Starved, ThreadBudget
 
-        thread_budget = ThreadBudget()
+        thread_budget = ThreadBudget(most=None if watch is None else float("inf"))
         try:
-            return self._next().scan(request, writer=writer, thread_budget=thread_budget)
+            return self._next(watch).scan(request, writer=writer, thread_budget=thread_budget)
         except Starved:
+            if watch is not None:
+                watch.forget()  # where it was is not known
             self._shunning = _SHUNNED if thread_budget.worn else 0
             return None
 
@@ -237,6 +255,7 @@ def open_workspace(
     maintenance: Maintenance | None = None,
     clock: Clock | None = None,
     repair: bool = False,
+    watch: bool = False,
 ) -> Workspace:
     """Open a workspace, making the store if there is none.
 
@@ -244,16 +263,21 @@ def open_workspace(
     above the current folder that has checkpoints, else the git top level, else the current folder.
     ``settings`` take the place of all configuration files; what is wrong with one of those is left out,
     and told by ``remarks``. ``repair`` brings back a damaged or
-    missing catalogue first. Raises `NotFound`, `Unsafe` (home, system folders, another user's
+    missing catalogue first. With ``watch`` the kernel tells the workspace what changes while it is open, so
+    that only this is looked at, and everything once in each ``auto.interval``; as ever where it cannot
+    (`watching`). That takes one of the few queues that a user has (``fs.inotify.max_user_instances``), and
+    what is stored through a mapping, or written by a name that lies elsewhere, is seen later.
+    Raises `NotFound`, `Unsafe` (home, system folders, another user's
     store), `Unsupported` (a newer store), `Damaged`, `Storage`.
     """
     from lastgood.workspace.api import Workspace
 
+    check_flags(watch=watch)
     if settings is not None:
         from lastgood.workspace.arguments import check_settings
 
         check_settings(settings)
-    return open_as(
+    opened = open_as(
         Workspace,
         path,
         store=store,
@@ -264,6 +288,9 @@ def open_workspace(
         clock=clock,
         purpose="repair" if repair else "make",
     )
+    if watch:
+        opened._state.watch_by_itself()  # noqa: SLF001 - as one of its own kind
+    return opened
 
 
 def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command line says beside
@@ -473,10 +500,33 @@ class WorkspaceState:
             from lastgood.scanner.watch import DirectoryWatch
 
             self._watch = DirectoryWatch(self._opened.directory, most=most)
-            self._catalogue.remember()
             self._spoken = _memory()
-            import hashlib  # noqa: F401 - whose sums are several times as fast: from now on all are made so
+            self._stay()
         return self._watch
+
+    def watch_by_itself(self) -> None:
+        """Hear of changes from now on, in a process that does other work, too; do without where none can."""
+        try:
+            from lastgood.scanner.rest import RestThread
+            from lastgood.scanner.watch import DirectoryWatch
+
+            interval = lambda: self.context.settings.auto.interval  # noqa: E731
+            self._watch = DirectoryWatch(self._opened.directory, interval=interval, rest=RestThread())
+        except (OSError, AttributeError, ImportError) as error:  # none is to be had, or no more
+            self.log("what changes in %s cannot be heard of: %s", to_text(self._root), error)
+            return
+        self._stay()
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether scans look only where something was heard."""
+        watch = self._watch
+        return watch is not None and watch.is_here and watch.is_local is not False
+
+    def _stay(self) -> None:
+        """Keep what a process that goes on has a use for."""
+        self._catalogue.remember()
+        import hashlib  # noqa: F401 - whose sums are several times as fast: from now on all are made so
 
     def prepare(self) -> None:
         """Do, while nobody waits, what a save left to be done, and what the next one would have to."""
@@ -491,9 +541,9 @@ class WorkspaceState:
         settings, told = self._carried_on(row.key)
         cache = opened.directory + b"/workspaces/" + row.key.encode()
         self._scanner = scanner = ScannerOfChoice(
-            lambda known: _here(opened, cache, watch=self._watch, known=known),
+            lambda known, watch: _here(opened, cache, watch=watch, known=known),
             lambda: _elsewhere(opened, cache),
-            is_watched=lambda: self._watch is not None,
+            watch=lambda: self._watch,
         )
         journal = FileJournal(cache + b"/" + JOURNAL)
         return Context(

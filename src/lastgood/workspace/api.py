@@ -63,7 +63,7 @@ class Workspace(Restores, Recovers):
     - The store: ``plan_prune``, ``prune``, ``delete_unkept``, ``plan_purge``, ``purge``, ``store_sizes``,
       ``maintain``, ``examine``, ``export``, ``import_file``, ``workspaces``, ``attach``, ``plan_forget``,
       ``forget``, ``ledger``.
-    - Itself: ``path``, ``store``, ``settings``, ``remarks``, ``subscribe``, ``close``.
+    - Itself: ``path``, ``store``, ``settings``, ``remarks``, ``watching``, ``subscribe``, ``close``.
 
     >>> with lastgood.open(project, store=store) as workspace:
     ...     before = workspace.save("before the refactor").checkpoint

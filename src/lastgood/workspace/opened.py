@@ -183,6 +183,11 @@ class OpenWorkspace:
         """What was wrong with configuration files, or the store, when it was opened; `status` says it too."""
         return self._context.remarks
 
+    @property
+    def watching(self) -> bool:
+        """Whether what changes is heard of here (``watch=True``), so that nothing else is looked at."""
+        return self._state.is_watching
+
     def close(self) -> None:
         """Let go of the store; harmless when repeated."""
         self._state.release()

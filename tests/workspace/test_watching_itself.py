@@ -1,0 +1,289 @@
+"""A workspace that watches its folder itself saves what one that looks at everything saves (S1, S12)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import lastgood
+from lastgood.engine import ObjectWriter
+from lastgood.errors import Usage
+from lastgood.host import ScanRequest
+from lastgood.model.report import StatusReport
+from lastgood.model.tree import Counts
+from lastgood.scanner import inotify, rest, scan, watch
+from lastgood.scanner.remote import RemoteScanner
+from lastgood.scanner.watch import DirectoryWatch
+from lastgood.workspace import Workspace
+from lastgood.worktree import Scan
+from tools.event_loops import Loop
+from tools.forks import said_by_fork
+from tools.living import descriptors, eventually
+from tools.values import not_none
+
+Open = Callable[..., Workspace]
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return the folders that were looked at while something was watched."""
+    found: list[bytes] = []
+    cover = DirectoryWatch.cover
+
+    def noted(self: DirectoryWatch, descriptor: int, path: bytes) -> bool:
+        found.append(path)
+        return cover(self, descriptor, path)
+
+    monkeypatch.setattr(DirectoryWatch, "cover", noted)
+    monkeypatch.setattr(scan, "_SECONDS", 3600.0)  # however slow the machine
+    # Whatever is mounted anywhere, as by other tests, makes a scan look at everything.
+    monkeypatch.setattr(DirectoryWatch, "_hear_of_mounts", lambda _self: None)
+    return found
+
+
+@pytest.fixture
+def watched(project: Path, opened: Open, looked: list[bytes]) -> Workspace:
+    """Return a workspace in which everything was seen, and nothing is so young that it is looked at again."""
+    for name in ("a", "b"):
+        (project / name).mkdir()
+        (project / name / "file").write_text("first")
+    workspace = opened(watch=True)
+    for _ in range(3):
+        workspace.save(kind="auto")
+    looked.clear()
+    return workspace
+
+
+def test_only_where_something_changed_it_is_looked_at(
+    watched: Workspace, project: Path, looked: list[bytes]
+) -> None:
+    assert watched.watching
+    assert not watched.save(kind="auto").created
+    assert watched.status().drift == Counts()
+    assert looked == []
+    (project / "b" / "file").write_text("second")
+    assert watched.save().created
+    assert looked == [b"b"]
+
+
+def test_without_being_asked_nothing_is_watched(workspace: Workspace) -> None:
+    before = descriptors()
+    workspace.save()
+    assert not workspace.watching
+    assert descriptors() == before
+
+
+def test_only_yes_and_no_say_whether_to_watch(project: Path, store: Path) -> None:
+    with pytest.raises(Usage, match="watch is str"):
+        lastgood.open(project, store=store, watch="no")  # type: ignore[arg-type]
+
+
+def test_it_is_restored_and_undone_as_ever(watched: Workspace, project: Path) -> None:
+    good = watched.save(name="good").checkpoint
+    (project / "a" / "file").write_text("second")
+    (project / "c").mkdir()
+    (project / "c" / "new").write_text("new")
+    watched.save()
+    (project / "b" / "file").write_text("not saved")
+    assert watched.restore(good).complete
+    assert watched.status().drift == Counts()
+    assert watched.save(kind="auto").checkpoint.manifest.root == good.manifest.root
+    assert watched.undo().complete
+    assert (project / "b" / "file").read_text() == "not saved"
+    (project / "a" / "file").write_text("third")
+    assert watched.save().checkpoint.manifest.root == _root_by_looking(project, watched)
+
+
+def _root_by_looking(project: Path, watched: Workspace) -> object:
+    """Return what a process comes to that knows nothing."""
+    with lastgood.open(project, store=watched.store + ".other", maintenance="off") as other:
+        return other.save().checkpoint.manifest.root
+
+
+def test_a_fork_looks_at_everything_and_hears_nothing_in_the_place_of_its_parent(
+    watched: Workspace, project: Path
+) -> None:
+    (project / "a" / "file").write_text("second")
+
+    def looks() -> str:
+        drift = watched.status().drift
+        watched.close()
+        return f"{watched.watching} {drift}"
+
+    assert said_by_fork(looks) == f"False {Counts(modified=1)}"
+    (project / "b" / "file").write_text("second")
+    assert watched.watching
+    assert watched.status().drift == Counts(modified=2)
+    assert watched.save().created
+
+
+@pytest.mark.parametrize("why", [errno.EMFILE, errno.ENOSYS])
+def test_where_nothing_can_be_heard_everything_is_looked_at(
+    why: int, opened: Open, project: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def none(_self: inotify.Inotify) -> None:
+        raise OSError(why, os.strerror(why))
+
+    monkeypatch.setattr(inotify.Inotify, "__init__", none)
+    caplog.set_level("INFO", "lastgood")
+    (project / "file").write_text("first")
+    workspace = opened(watch=True)
+    workspace.save()
+    (project / "file").write_text("second")
+    assert workspace.save().created
+    assert not workspace.watching
+    assert f"what changes in {project} cannot be heard of: " in caplog.text
+
+
+def test_on_a_file_system_that_others_change_everything_is_looked_at(
+    watched: Workspace, project: Path, looked: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "proving_device", lambda _descriptor: None)
+    not_none(watched._state._watch)._is_remounted = True
+    (project / "a" / "file").write_text("second")
+    assert watched.save().created
+    looked.clear()
+    watched.save(kind="auto")
+    assert sorted(looked) == [b"", b"a", b"b"]
+    assert not watched.watching
+
+
+def test_while_another_thread_looks_for_long_everything_is_looked_at(
+    watched: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "_WAIT", 0.0)
+    own = not_none(watched._state._watch)
+    assert own.take_turn()
+    (project / "a" / "file").write_text("second")
+    changed: list[StatusReport] = []
+    other = threading.Thread(target=lambda: changed.append(watched.status()))
+    other.start()
+    other.join()
+    own.end_turn(whole=True)
+    assert changed[0].drift == Counts(modified=1)
+    assert watched.save().created
+
+
+def test_after_a_scan_that_broke_off_nothing_is_believed(
+    watched: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had met a link, by which files change elsewhere, and has not looked there."""
+
+    def stopped(_self: DirectoryWatch) -> bool:
+        raise KeyboardInterrupt
+
+    os.link(project / "a" / "file", project / "b" / "alias")
+    with monkeypatch.context() as patched:
+        patched.setattr(DirectoryWatch, "refutes", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            watched.save()
+    with (project / "b" / "alias").open("w") as alias:
+        alias.write("second")
+    assert watched.save().checkpoint.manifest.root == _root_by_looking(project, watched)
+
+
+def test_everything_is_looked_at_once_in_each_interval(watched: Workspace, looked: list[bytes]) -> None:
+    own = not_none(watched._state._watch)
+    own._doubted -= watched.settings.auto.interval
+    watched.save(kind="auto")
+    assert sorted(looked) == [b"", b"a", b"b"]
+    looked.clear()
+    watched.save(kind="auto")
+    assert looked == []
+
+
+def test_all_that_are_open_take_one_share_of_the_watches(
+    watched: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "share", lambda: 4)
+    (tmp_path / "other" / "deep").mkdir(parents=True)
+    (tmp_path / "other" / "deep" / "file").write_text("first")
+    with lastgood.open(tmp_path / "other", store=watched.store, maintenance="off", watch=True) as other:
+        other.save()
+        counts = [not_none(one._state._watch).count for one in (watched, other)]
+        assert counts == [3, 1]
+        (tmp_path / "other" / "deep" / "file").write_text("second")
+        assert other.save().created
+
+
+def test_what_was_found_is_written_down_when_nobody_calls_for_a_while_and_at_the_end(
+    watched: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change(text: str, *, rest_for: float) -> None:
+        monkeypatch.setattr(rest, "_REST", rest_for)
+        (project / "a" / "file").write_text(text)
+        watched.save()
+
+    monkeypatch.setattr(rest, "_MOST", 3600.0)
+    [records] = Path(watched.store).glob("workspaces/*/scan.records")
+    own, before = not_none(watched._state._watch), records.read_bytes()
+    not_none(own._rest).end()  # there may be a thread by now
+    own._rest = rest.RestThread()
+    change("second", rest_for=0.0)
+    assert eventually(lambda: not own.is_owing)
+    written = records.read_bytes()
+    assert written != before
+    change("third", rest_for=3600.0)
+    assert own.is_owing
+    assert records.read_bytes() == written
+    watched.close()
+    assert records.read_bytes() != written
+
+
+def test_what_it_has_open_to_hear_is_closed_with_it(project: Path, store: Path) -> None:
+    before = descriptors()
+    with lastgood.open(project, store=store, maintenance="off", watch=True) as workspace:
+        workspace.save()
+        told = [workspace.watching]
+    told.append(workspace.watching)
+    assert told == [True, False]
+    assert descriptors() == before
+
+
+async def test_beside_threads_too_a_large_folder_is_watched(
+    loop: Loop, project: Path, store: Path, looked: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first look is taken in a process of its own, as ever, and no later one."""
+    monkeypatch.setattr(scan, "MOST_FILES", 0)
+    elsewhere: list[ScanRequest] = []
+    far = RemoteScanner.scan
+
+    def noted(self: RemoteScanner, request: ScanRequest, *, writer: ObjectWriter) -> Scan:
+        elsewhere.append(request)
+        return far(self, request, writer=writer)
+
+    monkeypatch.setattr(RemoteScanner, "scan", noted)
+    (project / "file").write_text("first")
+    async with lastgood.open_async(project, store=store, maintenance="off", watch=True) as workspace:
+        for _ in range(3):
+            await workspace.save(kind="auto")
+        looked.clear()
+        assert not (await workspace.save(kind="auto")).created
+        assert (workspace.watching, looked, len(elsewhere)) == (True, [], 1)
+        (project / "file").write_text("second")
+        assert (await workspace.save(kind="auto")).created
+        monkeypatch.setattr(scan, "_SECONDS", -3600.0)  # from now on there is no room for it
+        (project / "file").write_text("third")
+        assert (await workspace.save(kind="auto")).created
+        assert len(elsewhere) == 2
+
+
+def test_threads_that_save_at_once_miss_nothing(watched: Workspace, project: Path) -> None:
+    def work(name: str) -> None:
+        for number in range(8):
+            (project / name / f"f{number}").write_text(f"{name} {number}")
+            with suppress(lastgood.Busy):
+                watched.save(kind="auto")
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert watched.save(allow_empty=True).checkpoint.manifest.root == _root_by_looking(project, watched)
