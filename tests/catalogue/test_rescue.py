@@ -22,11 +22,11 @@ from lastgood.model.operation import Operation
 from lastgood.model.run import PlannedRun, WorkPlan
 from lastgood.model.session import Effect, Owner, Session
 from lastgood.testing.clock import FakeClock
+from tools.long_form import LONG
 from tools.values import not_none
 
 Save = Callable[..., Checkpoint]
 
-LONG = bool(os.environ.get("LASTGOOD_TORTURE"))
 KEY = "aa" * 10
 AT = 1_767_225_600_000_000_000
 

@@ -31,9 +31,9 @@ from lastgood.workspace.residence import Watching, greeted
 from lastgood.workspace.watching import Watches
 from tools.command import COMMAND, SOURCE, Command, told
 from tools.living import eventually
+from tools.long_form import LONG
 from tools.watcher import Watcher
 
-TORTURE = bool(os.environ.get("LASTGOOD_TORTURE"))
 _LOADED = b"lastgood.cli.main"
 # As `install` has a host start a hook.
 ENTERED = "-ES", "-c", QUICK.format(folder=SOURCE, program=f'"{sys.executable}", "{COMMAND}"')
@@ -572,7 +572,7 @@ def _turn(command: Command, number: int) -> None:
 def test_killed_under_the_hooks_of_several_workspaces_it_is_missed_by_nobody(
     on_demand: Command, beside: Command
 ) -> None:
-    moments = [random.uniform(0, 0.8) for _ in range(200)] if TORTURE else [0.1, 0.25, 0.5]
+    moments = [random.uniform(0, 0.8) for _ in range(200)] if LONG else [0.1, 0.25, 0.5]
     beside.environment["LASTGOOD_WATCH_ON_DEMAND"] = "hooks"
     with (on_demand.store / "locks" / "resident.turn").open("wb") as turn, ThreadPoolExecutor(2) as pool:
         fcntl.flock(turn, fcntl.LOCK_EX)  # none is started but here

@@ -22,10 +22,9 @@ from hypothesis import strategies as st
 
 import lastgood
 from tools.command import COMMAND, PATIENCE, Command, Done
+from tools.long_form import examples
 from tools.operations import STEPS, Step, take
 from tools.watcher import Watcher, alone, answering, asked, called, timeless
-
-TORTURE = bool(os.environ.get("LASTGOOD_TORTURE"))
 
 
 @pytest.fixture
@@ -303,7 +302,7 @@ def _named(command: Command, message: str) -> list[dict[str, str]]:
     return [one for one in listed if one["message"] == message]
 
 
-@settings(max_examples=100 if TORTURE else 8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(short=8, long=100), suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(STEPS, min_size=5, max_size=25))
 def test_whatever_is_done_to_files_it_saves_what_is_there(tmp_path: Path, steps: list[Step]) -> None:
     """Each save through the socket is compared with a look at everything, into another store."""
@@ -361,7 +360,7 @@ def _saving(command: Command, number: int) -> subprocess.Popen[str]:
 
 def test_one_that_is_killed_at_any_moment_is_noticed_by_no_caller(kept: Command) -> None:
     drawn = random.Random(os.urandom(8))
-    for number in range(200 if TORTURE else 6):
+    for number in range(examples(short=6, long=200)):
         with answering(kept, rest="100ms") as watcher:
             asking = _saving(kept, number)
             time.sleep(drawn.uniform(0, 0.12))

@@ -18,12 +18,12 @@ import pytest
 from faults.conftest import CACHE
 from faults.disks import SmallDisk, tmpfs
 from faults.injector import Blow, Injector, Mode
-from faults.sweep import FULL
 from lastgood.errors import Busy, NoRoom, Storage
 from lastgood.resident import LENGTH_BYTES, SOCKET, framed, greeting, received
 from tools.command import PATIENCE, SOURCE, Command
 from tools.forks import be_nobody, ended, forked
 from tools.living import eventually, lives, state
+from tools.long_form import LONG
 from tools.watcher import Watcher, alone, answering, called
 
 ROOT = os.geteuid() == 0
@@ -83,7 +83,7 @@ def _change(command: Command, number: int) -> None:
 
 
 def _points(calls: int) -> list[int]:
-    return list(range(1, calls + 1, 1 if FULL else -(-calls // POINTS)))
+    return list(range(1, calls + 1, 1 if LONG else -(-calls // POINTS)))
 
 
 def _saved(command: Command, message: str) -> list[str]:

@@ -19,6 +19,7 @@ from lastgood.errors import Invalid, NotFound, Usage
 from lastgood.retention.sweep import Roots, SweepTransaction
 from lastgood.workspace import Workspace
 from tools.harm import flip, packs_of
+from tools.long_form import examples
 from tools.values import not_none
 
 
@@ -243,7 +244,7 @@ def test_bytes_that_are_no_text_are_kept(workspace: Workspace, file: Path) -> No
 def test_many_saves_store_about_the_new_bytes(workspace: Workspace, file: Path) -> None:
     """P5: measured in bytes, not in time; a thousand of them in the long form (LASTGOOD_TORTURE)."""
     stored = 0
-    saves = 1000 if os.environ.get("LASTGOOD_TORTURE") else 200
+    saves = examples(short=200, long=1000)
     for number in range(saves):
         append(file, said(os.urandom(600).hex()))
         checkpoint = captured(workspace, file).checkpoint

@@ -15,6 +15,7 @@ from faults.injector import Injector
 from faults.stage import Stage
 from lastgood.workspace import Workspace
 from tools.judge import git_faults
+from tools.long_form import LONG
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -63,5 +64,5 @@ def workspace(bench: Bench) -> Iterator[Workspace]:
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     """Tell how much of the long form the sweeps of this process were."""
     if sweep.count["could"]:
-        rest = "" if sweep.FULL else "; scripts/torture hits each one"
+        rest = "" if LONG else "; scripts/torture hits each one"
         terminalreporter.write_line("sweeps: {were} of {could} calls hit".format(**sweep.count) + rest)

@@ -8,7 +8,6 @@ nothing is written, and the middle of what SQLite writes into one of its files b
 from __future__ import annotations
 
 import errno
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,9 +19,8 @@ import pytest
 from faults.injector import AFTER_OTHERS, LONGEST, Blow, Injector, Kind, Mode, Trial
 from faults.stage import Stage
 from lastgood.errors import LastgoodError
+from tools.long_form import LONG
 
-# The torture run sets this; the share of points that the short form tries is one in STRIDE.
-FULL = bool(os.environ.get("LASTGOOD_TORTURE"))
 SHOWN = 12
 _CALL = re.compile(r"^(\d+) (\w+) (.*)$", re.MULTILINE)
 # What SQLite writes page by page.
@@ -130,7 +128,7 @@ class _Strikes:
         """Return the numbers of the calls to hit."""
         calls = self._clean.calls
         numbers = _chosen(calls, points)
-        if not FULL:
+        if not LONG:
             alike = partial(first_alike, kinds=self._clean.kinds, mode=self._blow.mode)
             amid = amid_pages(self._clean)
             numbers = sorted({alike(amid.get(number, number)) for number in numbers})
@@ -194,7 +192,7 @@ def amid_pages(clean: Trial) -> dict[int, int]:
 def _chosen(calls: int, points: int) -> list[int]:
     """Return the numbers of the calls to hit; the short form keeps both ends, where protocols turn."""
     assert 0 < calls < LONGEST
-    if FULL or calls <= points:
+    if LONG or calls <= points:
         return list(range(1, calls + 2))
     ends = points // 4
     chosen = {1, calls + 1, *range(calls - ends + 1, calls + 1)}

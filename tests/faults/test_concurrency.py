@@ -15,12 +15,12 @@ import lastgood
 from faults.cli import SOURCES, Bench
 from faults.clocks import DAY, ShiftedClock, StoppedClock
 from faults.stage import tree_of
-from faults.sweep import FULL
 from lastgood.errors import Busy
 from lastgood.workspace import Workspace
+from tools.long_form import LONG
 from tools.values import not_none
 
-ROUNDS = 50 if FULL else 6
+ROUNDS = 50 if LONG else 6
 PROCESSES = 8
 
 _SAVER = """

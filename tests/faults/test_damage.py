@@ -13,13 +13,13 @@ import pytest
 import lastgood
 from faults.cli import Bench
 from faults.stage import copy
-from faults.sweep import FULL
 from lastgood.errors import LastgoodError
 from lastgood.model.report import VerifyReport
 from lastgood.workspace import Workspace
 from tools.harm import HARM, packs_of
+from tools.long_form import LONG
 
-FLIPS = 1000 if FULL else 40
+FLIPS = 1000 if LONG else 40
 STATES = 6
 
 

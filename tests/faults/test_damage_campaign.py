@@ -18,13 +18,13 @@ import lastgood
 from faults.damage import Trial, harm, sample, trials
 from faults.injector import Blow, Injector
 from faults.stage import copy
-from faults.sweep import FULL
 from lastgood.errors import LastgoodError
 from lastgood.ledger import LedgerWriter
 from lastgood.model.report import VerifyReport
 from lastgood.objects.check import reachable
 from lastgood.objects.engine import GitEngine
 from lastgood.workspace import Workspace
+from tools.long_form import LONG
 
 SEED = 20_261_122
 SHORT = 66
@@ -406,7 +406,7 @@ def _chosen(scene: Scene) -> list[Trial]:
     every = list(trials(scene.states, scene.older, bits=BITS, seed=SEED))
     if ONLY:
         return [trial for trial in every if ONLY in str(trial)]
-    return every if FULL else sample(every, seed=SEED, most=SHORT)
+    return every if LONG else sample(every, seed=SEED, most=SHORT)
 
 
 @pytest.mark.damages

@@ -10,13 +10,13 @@ import pytest
 
 from faults.cli import Bench
 from faults.stage import tree_of
-from faults.sweep import FULL
 from tools.command import COMMAND, PATIENCE, Done
+from tools.long_form import LONG
 
 pytestmark = pytest.mark.faults
 
 # Besides standard input, output, error and the program itself; with more of them all is well.
-FREE = range(1, 21) if FULL else (1, 2, 3, 4, 5, 6, 7, 8, 11)
+FREE = range(1, 21) if LONG else (1, 2, 3, 4, 5, 6, 7, 8, 11)
 
 
 @pytest.fixture

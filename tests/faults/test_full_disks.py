@@ -23,10 +23,10 @@ from faults.disks import SmallDisk, ext4, tmpfs
 from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import opened
 from faults.stage import Stage, alter, fill, tree_of
-from faults.sweep import FULL as LONG
 from lastgood.errors import NoRoom
 from tools.harm import flip, packs_of
 from tools.judge import git_faults
+from tools.long_form import LONG
 from tools.unlocked import writers
 from tools.values import not_none
 

@@ -12,10 +12,10 @@ import pytest
 import lastgood
 from faults.cli import Bench, as_nobody, git
 from faults.stage import tree_of
-from faults.sweep import FULL
 from lastgood.errors import LastgoodError
 from lastgood.settings import CaptureSettings, Settings
 from lastgood.workspace import Workspace
+from tools.long_form import LONG
 from tools.values import not_none
 
 
@@ -337,7 +337,7 @@ def test_the_store_is_private_whatever_the_umask(bench: Bench, umask: int) -> No
 # Hazards that two near peers were probed for, and mostly failed.
 
 
-DELETED = 60_000 if FULL else 3_000
+DELETED = 60_000 if LONG else 3_000
 NAMES = [
     b"caf\xc3\xa9",
     b"cafe\xcc\x81",

@@ -19,7 +19,7 @@ from faults.cli import Bench
 from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import opened, recover
 from faults.stage import Stage, tree_of
-from faults.sweep import FULL
+from tools.long_form import LONG
 
 # Edits one path in some words; raises OSError where it cannot.
 Editor = Callable[[Path, bytes], None]
@@ -40,7 +40,7 @@ PATHS = (
     "free",
 )
 # In the short form every so many calls are tried with the rarer editors.
-STRIDE = 1 if FULL else 11
+STRIDE = 1 if LONG else 11
 
 
 def _scene(stage: Stage) -> None:
@@ -170,7 +170,7 @@ def _order(stage: Stage) -> dict[str, object]:
 
 
 def _roots(stage: Stage) -> tuple[Path, ...]:
-    return stage.roots if FULL else (stage.workspace,)
+    return stage.roots if LONG else (stage.workspace,)
 
 
 def _stopped(injector: Injector, stage: Stage, numbers: range) -> Iterator[tuple[int, str]]:
@@ -233,7 +233,7 @@ def test_an_edit_before_a_restore_was_killed_is_not_lost_in_its_recovery(
 ) -> None:
     """T7: what is left under a temporary name may be a person's."""
     first = 1 + 2 * roll_back + (how == "by rename")
-    for _, where in _stopped(injector, stage, range(first, calls + 1, 1 if FULL else 6)):
+    for _, where in _stopped(injector, stage, range(first, calls + 1, 1 if LONG else 6)):
         words = _edit(stage, EDITORS[how])
         injector.go_on(kill=True)
         trial = injector.finish()

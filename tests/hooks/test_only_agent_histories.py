@@ -9,7 +9,6 @@ to anybody but whoever wrote it.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 from contextlib import suppress
@@ -27,9 +26,9 @@ from lastgood.model.operation import RestorePlan
 from lastgood.restore.only_agent import UNDER_WAY
 from lastgood.settings import TRIGGERS, AutoSettings, CaptureSettings, Settings
 from lastgood.workspace import open_workspace
+from tools.long_form import LONG, examples
 from tools.telling import Host
 
-LONG = bool(os.environ.get("LASTGOOD_TORTURE"))
 LARGEST = 4000
 PAD = "x" * LARGEST + "\n"
 NAMES = ("a", "b", "hidden")
@@ -458,7 +457,7 @@ class HandsAndCalls(Hands):
 def test_what_a_person_wrote_is_never_taken_for_an_agents(hands: type[Hands]) -> None:
     """T17, S22."""
     chosen = settings(
-        max_examples=int(os.environ.get("LASTGOOD_TORTURE_EXAMPLES", "400")) if LONG else 6,
+        max_examples=examples(short=6, long=400),
         stateful_step_count=40,
         deadline=None,
         database=None,

@@ -20,12 +20,11 @@ from lastgood.model.tree import Counts
 from lastgood.scanner import cache, watch
 from lastgood.workspace import Workspace
 from tools.living import eventually
+from tools.long_form import examples
 from tools.operations import STEPS, Step, take
 
 if TYPE_CHECKING:
     from lastgood.scanner import Record
-
-RUNS = 400 if os.environ.get("LASTGOOD_TORTURE") else 40
 
 
 class Twins:
@@ -270,7 +269,7 @@ def _settle(twins: Twins) -> None:
 
 
 @settings(
-    max_examples=RUNS,
+    max_examples=examples(short=40, long=400),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

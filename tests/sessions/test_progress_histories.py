@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -17,9 +16,9 @@ from lastgood.errors import Conflict
 from lastgood.model import long_list
 from lastgood.model.session import Features, Progress
 from tools.forks import die_before, ended, forked
+from tools.long_form import LONG, examples
 from tools.values import not_none
 
-LONG = bool(os.environ.get("LASTGOOD_TORTURE"))
 # Some of these names make no long list, and some do.
 MOST = 60
 NUMBERS = st.integers(0, MOST - 1)
@@ -201,7 +200,7 @@ class ProgressHistories(RuleBasedStateMachine):
 def test_no_history_of_progress_comes_back_otherwise() -> None:
     """P8a, T7, T8, T11."""
     chosen = settings(
-        max_examples=500 if LONG else 12,
+        max_examples=examples(short=12, long=500),
         stateful_step_count=25,
         deadline=None,
         database=None,

@@ -24,9 +24,9 @@ from lastgood.paths import DEEPEST, LONGEST_PATH, join
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Draft, SaveTransaction
 from lastgood.workspace import Workspace
+from tools.long_form import LONG
 from tools.unlocked import writers
 
-LONG = os.environ.get("LASTGOOD_TORTURE") == "1"
 FRAMES = 200
 DEEP = 600
 TOO_DEEP = (3_000, 20_000) if LONG else (DEEPEST + 100,)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
@@ -10,16 +9,14 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from faults.conftest import CACHE
 from faults.injector import Injector
+from tools.long_form import LONG, examples
 from workspace.machine import History
-
-LONG = bool(os.environ.get("LASTGOOD_TORTURE"))
-RUNS = int(os.environ.get("LASTGOOD_MODEL_RUNS", "2000" if LONG else "20"))
 
 
 def test_no_history_loses_a_byte_or_comes_back_wrong(tmp_path: Path) -> None:
     """Rules S1 to S7, T3, T4, T7 to T10, T15; invariants 3 and 4."""
     chosen = settings(
-        max_examples=RUNS,
+        max_examples=examples(short=20, long=2000),
         stateful_step_count=40 if LONG else 25,
         deadline=None,
         database=None,
