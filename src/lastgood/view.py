@@ -405,14 +405,16 @@ def _near(ref: str, request: Reference, known: Sequence[Checkpoint]) -> tuple[st
     """Return lines with what is near to a REF by name or message, and as details the only one, if it is."""
     from shlex import quote  # lazily: only who mistook a name pays for it
 
+    from lastgood.rewind import is_before_turn
     from lastgood.suggestions import nearest
 
     word = ref.strip().removesuffix("…").lower()  # as a table cuts a name
     texts = [(one, f"{one.name or ''}\n{one.message}".lower()) for one in known]
     saying = [one for one, text in texts if word and word in text]
-    if not saying:  # as a list shows a turn's
-        word = word.removeprefix("after: ").removeprefix("before: ")
-        saying = [one for one, text in texts if word and word in text]
+    moment, _, of_turn = word.partition(": ")
+    if not saying and of_turn and moment in {"before", "after"}:  # as a list shows a turn's
+        turns = [(one, text) for one, text in texts if one.kind == "turn" and of_turn in text]
+        saying = [one for one, _ in turns if is_before_turn(one) == (moment == "before")]
     if not saying and len(squeezed := _squeezed(word)) >= _LEAST_SQUEEZED:  # `all-good` for "all good"
         saying = [one for one, text in texts if squeezed in _squeezed(text)]
     if len(saying) > 1:

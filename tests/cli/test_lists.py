@@ -290,17 +290,18 @@ def test_a_turn_is_listed_as_the_state_before_or_after_its_prompt_and_how_to_go_
     kept: Command,
 ) -> None:
     """S20, and the words as they are shown lead back to it."""
-    for text, said in (("3", "rename it"), ("4", "rename it"), ("5", "interrupted: test it")):
+    for text, said in (("3", "after all, rename"), ("4", "after all, rename"), ("5", "interrupted: test it")):
         (kept.project / "a.txt").write_text(text, encoding="utf-8")
         kept("save", said, "--kind", "turn", *(("--meta", "moment=before") if text == "3" else ()))
     shown = seen(kept, "list")
     names = [line[17:].partition("  ")[0] for line in shown[1:4]]
-    assert names == ["interrupted: test it", "after: rename it", "before: rename it"]
+    assert names == ["interrupted: test it", "after: after all, rename", "before: after all, rename"]
     assert shown[-1] == "to before an agent's last N turns: lastgood rewind N"
-    assert "after: rename it" in kept("list", "after: rename").out
-    assert [one["message"] for one in kept("list", "--json").json["checkpoints"]][1:3] == ["rename it"] * 2
-    near = kept("restore", "after: rename it", "--dry-run", expect=10).err
-    assert "with that in their name or message" in near
+    assert "after: after all, rename" in kept("list", "after: after all").out
+    listed = kept("list", "--json").json["checkpoints"][1:3]
+    assert [one["message"] for one in listed] == ["after all, rename"] * 2
+    near = kept("restore", names[1], "--dry-run", expect=10).err
+    assert f"did you mean 'after all, rename' ({listed[0]['short_id']})?" in near
 
 
 def test_a_list_on_a_terminal_says_what_changed_at_what_nobody_named(kept: Command) -> None:

@@ -150,7 +150,7 @@ def title(checkpoint: Checkpoint) -> str:
 
 
 # How the title of a turn begins that says already of which state it is.
-_OF_STATE = ("before", "after", "interrupted: ")
+_OF_STATE = ("before: ", "after: ", "interrupted: ")
 
 
 def label(checkpoint: Checkpoint) -> str:

@@ -59,9 +59,9 @@ def blame_verb(call: Call, console: Console) -> int:
         paint=console.painter({0: "yellow", 1: "cyan"}),
     )
     lines = _file_lines(report, console)
-    console.page([*changes, *([""] if lines else []), *lines])
-    if console.out_is_terminal and any(one.by.checkpoint for one in report.lines):
-        console.note(f"what such a change was: {call.command(f'diff --previous ID -- {quoted(typed)}')}")
+    way = f"what such a change was: {call.command(f'diff --previous ID -- {quoted(typed)}')}"
+    is_known = any(one.by.checkpoint for one in report.lines)
+    console.page([*changes, *([""] if lines else []), *lines], hints=(way,) if is_known else ())
     return 0
 
 
