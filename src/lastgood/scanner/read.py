@@ -198,7 +198,7 @@ def file_system_number(directory: int) -> int | None:
     if sys.platform != "linux":
         return None
     try:
-        from lastgood.scanner.direct import look_up, pointers
+        from lastgood.scanner.libc import look_up, pointers
 
         told = bytearray(_STATFS_BYTES)
         if look_up("fstatfs")(directory, *pointers(told, apart=_STATFS_BYTES)):

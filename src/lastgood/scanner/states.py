@@ -103,7 +103,7 @@ class Sheet:
     """Memory for some answers, to be used by one scan, and the call that fills it."""
 
     def __init__(self) -> None:
-        from lastgood.scanner.direct import look_up, pointers
+        from lastgood.scanner.libc import look_up, pointers
 
         self._call = look_up("statx")
         self._memory = bytearray(_ROWS * _ROW_BYTES)
