@@ -140,7 +140,7 @@ def test_a_save_into_a_store_that_was_taken_away_fails_and_makes_no_catalogue(
         store.rename(project.parent / "elsewhere")
         (project / "a.txt").write_text("second\n", encoding="utf-8")
         for _ in range(2):
-            with pytest.raises(Storage, match="cannot be opened"):
+            with pytest.raises(Storage, match="is not there any more"):
                 workspace.save("two")
     assert not (store / "catalogue.sqlite3").exists()
 

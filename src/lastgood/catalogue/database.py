@@ -15,7 +15,7 @@ from _thread import RLock
 
 from lastgood.cancellation import check_cancelled, pause
 from lastgood.catalogue.sqlite import BROKEN, REPAIR_HINT, is_busy, primary_code, sqlite3, translate
-from lastgood.errors import Busy, Damaged, LastgoodError, Unsupported, Usage
+from lastgood.errors import Busy, Damaged, LastgoodError, Storage, Unsupported, Usage
 from lastgood.files import PRIVATE_FILE, sync_directory, sync_file
 from lastgood.locks import FolderTurn
 from lastgood.paths import printable
@@ -716,6 +716,11 @@ class Database:
         if connection is None:
             raise Usage("the workspace was closed", hint="open it again: lastgood.open(path)")
         if self._is_replaced() and not connection.in_transaction:
+            if _identity(self.path) is None:
+                raise Storage(
+                    f"the {self._schema.what} {printable(self.path)} is not there any more",
+                    hint="put the store back to where it was\nif a repair is at it: try again",
+                )
             self._connection = self._connect()
             connection.close()
             self._turned()
