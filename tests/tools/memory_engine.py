@@ -54,7 +54,8 @@ class _Objects:
             self.trees.setdefault(tree, {}).update(variants)
 
     def has(self, oid: bytes) -> bool:
-        return oid in self.blobs or oid in self.trees or oid in self.commits
+        known = oid in self.blobs or oid in self.trees or oid in self.commits
+        return known or any(oid in variants for variants in self.trees.values())  # that of permissions
 
     def size(self) -> int:
         rows = sum(len(rows) for variants in self.trees.values() for rows in variants.values())
