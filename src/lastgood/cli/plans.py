@@ -417,6 +417,8 @@ def _part_words(part: PartOutcome, then: Progress | None) -> str:
             return f"took {where} away again"
         return f"{'will be written' if planned else 'written'} to {where}"
     words = "will be put back" if planned else "put back"
+    if part.scope == "conversation" and planned:
+        words = "the one that was written goes again, unless somebody went on with it"
     if part.scope == "progress" and then is not None:
         return f"{words} ({progress_words(then)})"
     if part.scope == "git" and planned:

@@ -230,8 +230,9 @@ def _show(
         f"{'Taking back' if call.has('only-agent') else 'Restoring'} {_called(target, call)}, made {age}:"
         f" {plan_counts(plan)}."
     )
-    lines += kept_lines(plan, call)
     lines += _which_lines(target, call, workspace)
+    if not preview.folder_made:
+        lines += kept_lines(plan, call)
     spared = spared_lines(plan, target, call, workspace=workspace)
     room = console.rows() - console.height((*above, *lines, *_agent_lines(call), *spared)) - _ASKING
     for line in (*lines, *_agent_lines(call)):
@@ -616,7 +617,7 @@ def _planned(
             *spared,
             *beside_lines(report, target, call, root=workspace.path),
             *at_work_lines(workspace.at_work()),
-            *kept_lines(plan, call),
+            *([] if report.folder_made else kept_lines(plan, call)),
         )
     )
     console.line(f"plan {plan.id}")
@@ -657,7 +658,8 @@ def _nothing_words(report: RestoreReport, target: Checkpoint, call: Call) -> str
         return f"nothing was restored: the progress of {called(target)} cannot be read"
     beside = ["conversation"] if lacks_transcript(report) else []
     left = [f"the {one}" for one in dict.fromkeys((*beside, *(part.scope for part in report.parts)))]
-    what = f"all but {' and '.join(left)}" if left else "what was asked for"
+    what = _few_typed(call.paths) if call.paths else "what was asked for"
+    what = f"all but {' and '.join(left)}" if left else what
     if any(one.omission for one in report.not_held):
         return f"nothing else to restore: what {called(target)} holds is there already"
     if any(one.reason == SPARED for one in plan.of("keep")):

@@ -10,6 +10,7 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.phrases import SILENT, counted, in_our_words, refuse_counted, refuse_said
 from lastgood.cli.plans import (
+    at_work_lines,
     choosing_lines,
     part_lines,
     plan_counts,
@@ -657,7 +658,7 @@ def _merged(
     for line in reasons:
         console.warn(line)
     console.warn(f"{refused.message}. What can be done without losing that:")
-    for line in _undo_lines(planned, call):
+    for line in (*_undo_lines(planned, call), *at_work_lines(workspace.at_work())):
         console.warn(line)
     console.warn(_kept(call))
     if not agreed("Do that?", console):
@@ -676,6 +677,8 @@ def _tell_meant(
     for part in told_parts(planned.parts, planned.planned.parts):
         for line in part_lines(part):
             console.warn(line)
+    for line in at_work_lines(workspace.at_work()):
+        console.warn(line)
     if not call.has("force"):  # the other way does not bring what changed since
         console.warn(_kept(call))
 
