@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice, pairwise
 
+from lastgood.model.checkpoint import is_before_turn
 from lastgood.model.report import RewindExtent
 from lastgood.value import Value
 
@@ -227,9 +228,3 @@ def has_returned(operations: Iterable[Operation], place: str) -> bool:
 def led_to(operations: Iterable[Operation]) -> set[str]:
     """Return the checkpoints to which restores led that still stand."""
     return {one.stands for one in operations if one.type == "restore" and not one.undone and one.stands}
-
-
-def is_before_turn(checkpoint: Checkpoint) -> bool:
-    """Tell whether a checkpoint holds the state before a turn."""
-    moment = checkpoint.moment or checkpoint.manifest.metadata.get("moment")
-    return checkpoint.kind == "turn" and moment == "before"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastgood.catalogue import Query
 from lastgood.errors import Ambiguous, Invalid, NotFound, Usage
 from lastgood.ids import CHECKPOINT_PREFIX, id_prefix, is_bare_id, is_checkpoint_id, name_fault, short
-from lastgood.model.checkpoint import Checkpoint
+from lastgood.model.checkpoint import Checkpoint, is_before_turn
 from lastgood.paths import printable
 from lastgood.trees import Files, tree_of
 from lastgood.value import Value
@@ -405,7 +405,6 @@ def _near(ref: str, request: Reference, known: Sequence[Checkpoint]) -> tuple[st
     """Return lines with what is near to a REF by name or message, and as details the only one, if it is."""
     from shlex import quote  # lazily: only who mistook a name pays for it
 
-    from lastgood.rewind import is_before_turn
     from lastgood.suggestions import nearest
 
     word = ref.strip().removesuffix("…").lower()  # as a table cuts a name

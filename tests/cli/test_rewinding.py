@@ -74,7 +74,9 @@ def test_one_rewind_after_the_other_goes_on_back_by_runs(ran: Command) -> None:
 
 def test_where_there_are_no_turns_they_are_runs(ran: Command) -> None:
     """T15."""
-    assert ran("rewind", "2", "turns", "--dry-run").out == ran("rewind", "2", "--dry-run").out
+    said, meant = (ran("rewind", "2", *words, "--dry-run").out for words in (("turns",), ()))
+    ages = r"\bmade [^:\n]*"  # which a second may lie between
+    assert re.sub(ages, "", said) == re.sub(ages, "", meant)
 
 
 def test_a_run_that_changed_nothing_is_passed_over(ran: Command) -> None:

@@ -158,7 +158,7 @@ def label(checkpoint: Checkpoint) -> str:
     text = title(checkpoint)
     if checkpoint.kind != "turn" or checkpoint.name or text == UNTITLED or text.startswith(_OF_STATE):
         return text
-    from lastgood.rewind import is_before_turn  # lazily: only what tells of turns needs it
+    from lastgood.model.checkpoint import is_before_turn  # lazily: only what tells of turns needs it
 
     return f"{'before' if is_before_turn(checkpoint) else 'after'}: {text}"
 

@@ -532,3 +532,9 @@ class SaveReport(Value):
     unchanged_since: str | None = None
     new_gaps: tuple[Gap, ...] = ()
     notes: tuple[HealthNote, ...] = ()
+
+
+def is_before_turn(checkpoint: Checkpoint) -> bool:
+    """Tell whether a checkpoint holds the state before a turn."""
+    moment = checkpoint.moment or checkpoint.manifest.metadata.get("moment")
+    return checkpoint.kind == "turn" and moment == "before"
