@@ -524,7 +524,7 @@ class DirectoryWatch:
     def close(self) -> None:
         """Hear nothing any more; harmless when repeated."""
         self.settle_up()
-        if self._rest is not None:
+        if self._rest is not None and self.is_here:  # a fork may have come while another thread held its lock
             self._rest.end()
         _open.discard(self)
         self._inotify.close()
