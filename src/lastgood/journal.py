@@ -129,9 +129,8 @@ class FileJournal(JournalReader):
     def clear(self) -> None:
         """Remove what a kill left of a journal that was never opened: nothing was done by it."""
         if self.is_begun():
-            unlink_quietly(
-                self._path + _ASIDE
-            )  # else who saves beside this was faster, or the next replaces it
+            # Whoever saves beside this may be faster; or who opens the next replaces it.
+            unlink_quietly(self._path + _ASIDE)
 
     def closing(self) -> Closing:
         """Remove the journal, and do something else while the disk takes that; durable when it has ended."""

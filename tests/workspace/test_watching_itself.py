@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -17,14 +20,15 @@ from lastgood.errors import Usage
 from lastgood.host import ScanRequest
 from lastgood.model.report import StatusReport
 from lastgood.model.tree import Counts
-from lastgood.scanner import inotify, rest, scan, watch
+from lastgood.scanner import cache, inotify, rest, scan, watch
+from lastgood.scanner.cache import CachedTree
 from lastgood.scanner.remote import RemoteScanner
 from lastgood.scanner.watch import DirectoryWatch
 from lastgood.workspace import Workspace
 from lastgood.worktree import Scan
 from tools.event_loops import Loop
 from tools.forks import said_by_fork
-from tools.living import descriptors, eventually
+from tools.living import LONG, descriptors, eventually
 from tools.values import not_none
 
 Open = Callable[..., Workspace]
@@ -188,6 +192,97 @@ def test_after_a_scan_that_broke_off_nothing_is_believed(
     assert watched.save().checkpoint.manifest.root == _root_by_looking(project, watched)
 
 
+def test_a_turn_that_is_interrupted_as_it_begins_is_over(
+    watched: Workspace, looked: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped() -> float:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(not_none(watched._state._watch), "_interval", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            watched.save(kind="auto")
+    watched.save(kind="auto")
+    assert sorted(looked) == [b"", b"a", b"b"]
+
+
+def test_a_call_from_a_handler_amid_one_that_puts_work_off_does_not_wait_for_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rest, "_REST", 3600.0)
+    own, inner = rest.RestThread(), [False]
+
+    def broke_in(frame: FrameType, event: str, _argument: object) -> Any:
+        if frame.f_code is not rest.RestThread.put_off.__code__ or inner[0]:
+            return None
+        if event == "line":
+            inner[0] = True
+            own.put_off(lambda: None)
+            inner[0] = False
+        return broke_in
+
+    def put_off() -> None:
+        sys.settrace(broke_in)
+        own.put_off(lambda: None)
+
+    caller = threading.Thread(target=put_off, daemon=True)
+    caller.start()
+    caller.join(LONG)
+    assert not caller.is_alive()
+    own.end()
+    own.end()
+
+
+def test_nothing_is_written_any_more_once_it_is_closed(
+    watched: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the thread that does so at rest, neither."""
+    begun, go_on, said = threading.Event(), threading.Event(), list[str]()
+
+    def kept(_folder: bytes, _snapshot: CachedTree) -> None:
+        begun.set()
+        go_on.wait(LONG)
+        said.append("written")
+
+    def close() -> None:
+        watched.close()
+        said.append("closed")
+
+    (project / "a" / "file").write_text("second")
+    watched.save()
+    monkeypatch.setattr(watch, "_WAIT_TO_KEEP", LONG)
+    monkeypatch.setattr(cache, "keep", kept)
+    threads = [threading.Thread(target=one) for one in (not_none(watched._state._watch).settle_up, close)]
+    threads[0].start()
+    begun.wait(LONG)
+    threads[1].start()
+    threads[1].join(0.05)  # as long as somebody who does not wait takes, or longer
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert said == ["written", "closed"]
+
+
+def test_after_a_restore_nothing_of_the_scan_cache_is_read_again(
+    watched: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even if it found all as the scan before it had."""
+    (project / "a" / "file").write_text("second")
+    for _ in range(3):
+        changed = watched.save(kind="auto").checkpoint
+    loaded: list[bytes] = []
+    load = cache.load
+
+    def noted(folder: bytes, root: bytes) -> CachedTree:
+        loaded.append(folder)
+        return load(folder, root)
+
+    monkeypatch.setattr(cache, "load", noted)
+    assert watched.restore(not_none(changed.manifest.previous)).complete
+    assert watched.save().checkpoint.manifest.root == _root_by_looking(project, watched)
+    assert [one for one in loaded if os.fsencode(watched.store) + b"/" in one] == []
+
+
 def test_everything_is_looked_at_once_in_each_interval(watched: Workspace, looked: list[bytes]) -> None:
     own = not_none(watched._state._watch)
     own._doubted -= watched.settings.auto.interval
@@ -272,6 +367,28 @@ async def test_beside_threads_too_a_large_folder_is_watched(
         (project / "file").write_text("third")
         assert (await workspace.save(kind="auto")).created
         assert len(elsewhere) == 2
+
+
+def test_a_thread_that_waits_to_write_hinders_no_other_workspace(
+    watched: Workspace, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rest, "_REST", 3600.0)
+    monkeypatch.setattr(scan, "MOST_FILES", 0)
+    own = not_none(watched._state._watch)
+    not_none(own._rest).end()  # there may be a thread by now
+    own._rest = rest.RestThread()
+    (tmp_path / "other").mkdir()
+    with lastgood.open(tmp_path / "other", store=watched.store, maintenance="off") as other:
+        for text in ("second", "third"):
+            (project / "a" / "file").write_text(text)
+            watched.save()
+        assert own.is_owing
+        assert eventually(lambda: own._rest in rest._waiting)
+        # There are no others, whatever those who run this test have begun.
+        monkeypatch.setattr("lastgood.workspace._count", rest.RestThread.count)
+        (tmp_path / "other" / "file").write_text("first")
+        other.save()
+        assert not_none(other._state._scanner)._remote is None
 
 
 def test_threads_that_save_at_once_miss_nothing(watched: Workspace, project: Path) -> None:

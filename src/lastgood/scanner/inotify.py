@@ -77,9 +77,9 @@ class Inotify:
 
     def close(self) -> None:
         """End all watches; harmless when repeated."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def __del__(self) -> None:
         self.close()

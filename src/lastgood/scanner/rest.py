@@ -18,14 +18,14 @@ _waiting: set[RestThread] = set()
 class RestThread:
     """Does some work two seconds after it was put off last, by a thread that ends with it.
 
-    Nothing may rest on it: where no thread can begin, or the process is killed, it is not done.
+    Nothing may rest on it: where no thread can begin, or the process is killed, it is not done. No call waits
+    for another, which a signal may have broken in upon.
     """
 
     def __init__(self) -> None:
-        self._guard = allocate_lock()
+        self._begun = allocate_lock()
         self._ended = allocate_lock()
         self._ended.acquire()
-        self._is_waiting = False
         self._due = self._latest = 0.0
 
     @staticmethod
@@ -35,22 +35,22 @@ class RestThread:
 
     def put_off(self, work: Callable[[], None]) -> None:
         """Have it be done later."""
-        now = time.monotonic()
-        with self._guard:
-            is_waiting, self._is_waiting = self._is_waiting, True
-            self._latest = self._latest if is_waiting else now + _MOST
-            self._due = min(now + _REST, self._latest)
-        if not is_waiting:
+        begins, now = self._begun.acquire(blocking=False), time.monotonic()
+        if begins:
+            self._latest = now + _MOST
+        self._due = min(now + _REST, self._latest)
+        if begins:
             try:
                 start_new_thread(self._wait, (work,))
             except RuntimeError:  # there can be no more of them
-                self._is_waiting = False
+                self._begun.release()
 
     def end(self) -> None:
         """Have nothing be done any more; harmless when repeated."""
-        with self._guard:
-            if self._ended.locked():
-                self._ended.release()
+        try:  # noqa: SIM105 - contextlib costs start-up time
+            self._ended.release()
+        except RuntimeError:  # it has ended
+            pass
 
     def _wait(self, work: Callable[[], None]) -> None:
         _waiting.add(self)
@@ -62,7 +62,6 @@ class RestThread:
     def _work_at_rest(self, work: Callable[[], None]) -> None:
         while (left := self._due - time.monotonic()) > 0:
             if self._ended.acquire(timeout=left):
-                self._ended.release()
-                return
-        self._is_waiting = False  # first: what is put off while the work is done has another thread begin
+                return  # and nothing begins any more
+        self._begun.release()  # first: what is put off while the work is done has another thread begin
         work()

@@ -646,7 +646,7 @@ class WorkspaceScanner:
         if not is_trusted or result.partial or snapshot.source != cache.source_of(self._folder):
             return None
         nested = () if result.git is None else [one.path for one in result.git.nested]
-        return WorkspaceScan(
+        found = WorkspaceScan(
             result.replace(git=project.state(nested)),
             folder=self._folder,
             snapshot=snapshot,
@@ -656,6 +656,8 @@ class WorkspaceScanner:
             texts={},
             worth_keeping=False,
         )
+        found.watch = watch
+        return found
 
     def _scan(
         self,

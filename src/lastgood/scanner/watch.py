@@ -195,12 +195,10 @@ class DirectoryWatch:
         """Whether it hears anything in this process: it is open, and not a fork's."""
         return self._inotify.descriptor >= 0 and self._process == os.getpid()
 
-    def is_hindered(self, threads: int) -> bool:
-        """Tell whether so many other threads may keep the interpreter from a scan.
-
-        Those that wait to write what is owed do not; nor does any where the process has nothing else to do.
-        """
-        return self._rest is not None and threads > self._rest.count()
+    @property
+    def is_guest(self) -> bool:
+        """Whether the process that it is in does other work, too."""
+        return self._rest is not None
 
     def take_turn(self) -> bool:
         """Begin a scan with it, until `end_turn`; False in a fork, or while another thread's goes on.
@@ -209,6 +207,14 @@ class DirectoryWatch:
         """
         if not self.is_here or not self._turns.acquire(timeout=_WAIT):
             return False
+        try:
+            self._begin_turn()
+        except BaseException:  # a signal's, above all
+            self._turns.release()
+            raise
+        return True
+
+    def _begin_turn(self) -> None:
         if self._is_torn:
             self.forget()
         self._is_torn = True
@@ -216,7 +222,6 @@ class DirectoryWatch:
         if self._interval is not None and now >= self._doubted + self._interval():
             self._doubted = now
             self.doubt()
-        return True
 
     def end_turn(self, *, whole: bool) -> None:
         """End a scan, which came to its end if it is ``whole``."""
@@ -499,8 +504,11 @@ class DirectoryWatch:
         return True
 
     def settle_up(self) -> None:
-        """Write the scan cache that was put off, unless somebody else wrote another meanwhile."""
-        if not self.is_owing or not self.is_here or not self._turns.acquire(timeout=_WAIT_TO_KEEP):
+        """Write the scan cache that was put off, unless somebody else wrote another meanwhile.
+
+        Once it has returned no other thread is at that.
+        """
+        if not self.is_here or not self._turns.acquire(timeout=_WAIT_TO_KEEP):
             return
         try:
             self._settle_up()
@@ -524,14 +532,15 @@ class DirectoryWatch:
     def close(self) -> None:
         """Hear nothing any more; harmless when repeated."""
         self.settle_up()
-        if self._rest is not None and self.is_here:  # a fork may have come while another thread held its lock
+        if self._rest is not None:
             self._rest.end()
         _open.discard(self)
         self._inotify.close()
-        for descriptor in (self._mounts, self._mark):
+        # Nobody uses their numbers from here on, which may be another file's as soon as they are closed.
+        mounts, mark, self._mounts, self._mark = self._mounts, self._mark, -1, -1
+        for descriptor in (mounts, mark):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._mounts = self._mark = -1
 
     def __del__(self) -> None:
         if self._is_whole:

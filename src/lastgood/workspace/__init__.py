@@ -112,8 +112,8 @@ class ScannerOfChoice:
             self._remote.close()
 
     def _scan(self, request: ScanRequest, *, writer: ObjectWriter, watch: DirectoryWatch | None) -> Scan:
-        threads = _count()
-        if not threads or (watch is not None and not watch.is_hindered(threads)):
+        # Where the process has nothing else to do, no thread hinders it.
+        if not _busy_threads() or (watch is not None and not watch.is_guest):
             return self._next(watch).scan(request, writer=writer)
         found = self._beside_threads(request, writer=writer, watch=watch)
         if found is not None:
@@ -149,6 +149,16 @@ class ScannerOfChoice:
                 watch.forget()  # where it was is not known
             self._shunning = _SHUNNED if thread_budget.worn else 0
             return None
+
+
+def _busy_threads() -> int:
+    """Return how many other threads may keep the interpreter: those that only wait to write do not."""
+    threads = _count()
+    if not threads:
+        return 0
+    from lastgood.scanner.rest import RestThread  # lazily: hardly any process has threads
+
+    return threads - RestThread.count()
 
 
 # --- Starts maintenance in a separate action when it is due; no save waits for it ---
