@@ -104,8 +104,11 @@ def test_a_turn_of_which_only_its_beginning_is_told_counts_by_what_came_of_it() 
         checkpoint(number, kind="turn", metadata={"moment": "before"}, root=TreeRef(tree=tree))
         for number, tree in ((3, "b"), (2, "b"), (1, "a"))
     ]
-    assert not_none(extent(history(line), steps=1)).target is line[2]
-    assert not_none(extent(history(line, untouched=False), steps=1)).target is line[0]
+    found = not_none(extent(history(line), steps=1))
+    assert (found.target, found.turns, found.idle) == (line[2], tuple(line), (line[0], line[1]))
+    changed = [not_none(extent(history(line, untouched=False), steps=steps)) for steps in (1, 2)]
+    assert [one.target for one in changed] == [line[0], line[2]]
+    assert [one.idle for one in changed] == [(), (line[1],)]
 
 
 def run(session: str, *, begins: str, ends: str) -> tuple[Told, Told, Told]:

@@ -58,7 +58,7 @@ def extents(history: History) -> Iterator[RewindExtent]:
     if unit == "turn":
         open_turns = _under_way(history)
         for steps, target in enumerate(_before_turns(history, open_turns), 1):
-            yield _past_turns(line, target, open_turns=open_turns).replace(steps=steps)
+            yield _past_turns(history, target, open_turns=open_turns).replace(steps=steps)
         return
     runs = runs_of(history) if unit == "run" else []
     for steps, target in enumerate(runs if unit == "run" else states_before(line), 1):
@@ -104,13 +104,12 @@ def _saves(
     )
 
 
-def _past_turns(
-    line: Sequence[Checkpoint], target: Checkpoint, *, open_turns: Mapping[int, Effect]
-) -> RewindExtent:
+def _past_turns(history: History, target: Checkpoint, *, open_turns: Mapping[int, Effect]) -> RewindExtent:
     """Return a rewind past the turns after a target, and what was saved beside them.
 
     Of a turn that does not say where it began all since the turn before it is taken for its own.
     """
+    line = history.line
     place, past = line.index(target), line[: line.index(target) + 1]
     turns = [at for at in range(place) if line[at].kind == "turn"]
     turns = [at for at, later in zip(turns, [None, *turns], strict=False) if not _is_same(line, at, later)]
@@ -118,7 +117,13 @@ def _past_turns(
         is_before_turn(one) for one in past
     ):  # what was made after its turn is not told from what is in it
         turns = [at for at, one in enumerate(past) if is_before_turn(one)]
-        return RewindExtent(target=target, unit="turn", turns=tuple(line[at] for at in turns))
+        idle = [
+            line[at]
+            for later, at in zip([None, *turns], turns, strict=False)
+            if not _turn_changed(history, at, later=later)
+        ]
+        told = tuple(line[at] for at in turns)
+        return RewindExtent(target=target, unit="turn", turns=told, idle=tuple(idle))
     ids = {one.id: at for at, one in enumerate(line)}
     within: set[int] = set()
     idle = []
@@ -174,7 +179,7 @@ def _before_turns(history: History, open_turns: Collection[int]) -> Iterator[Che
         starts = {place + 1 for place in ends if place + 1 < len(line)}
     places = sorted({*starts, *open_turns})
     counts = False
-    for later, place in zip([0, *places], places, strict=False):
+    for later, place in zip([None, *places], places, strict=False):
         if not history.of_files or place in open_turns or _turn_changed(history, place, later=later):
             counts = True
             yield line[place]
@@ -182,17 +187,17 @@ def _before_turns(history: History, open_turns: Collection[int]) -> Iterator[Che
         yield from (line[place] for place in places)
 
 
-def _turn_changed(history: History, place: int, *, later: int) -> bool:
+def _turn_changed(history: History, place: int, *, later: int | None) -> bool:
     """Tell whether files changed in the turn that began at a place, ``later`` being where the next one did.
 
     Whether the talk alone is worth a checkpoint depends on when its host wrote it down: a turn that changed
-    no file may have one, or none.
+    no file may have one, or none. What the last one changed may still be in the workspace alone.
     """
-    line = history.line
-    ends = [at for at in range(later, place) if line[at].kind == "turn" and not is_before_turn(line[at])]
-    if any(_differ(line[at], line[place]) for at in range(ends[0] if ends else later, place)):
+    line, since = history.line, later or 0
+    ends = [at for at in range(since, place) if line[at].kind == "turn" and not is_before_turn(line[at])]
+    if any(_differ(line[at], line[place]) for at in range(ends[0] if ends else since, place)):
         return True
-    return not ends and not later and not history.untouched()
+    return not ends and later is None and not history.untouched()
 
 
 def _places_of_starts(line: Sequence[Checkpoint]) -> list[int]:
