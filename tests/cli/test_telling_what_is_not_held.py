@@ -129,7 +129,11 @@ def test_status_says_how_much_of_what_was_not_held_is_gone(lastgood: Command) ->
     assert "             1 entry that the checkpoint did not hold is gone: build/\n" in told
     shutil.rmtree(lastgood.project / "venv")
     told = lastgood("status").out
-    assert "ignored      2 entries that the checkpoint did not hold are gone: build/, venv/\n" in told
+    gone = "2 entries that the checkpoint did not hold are gone: build/, venv/\n"
+    assert f"ignored      {gone}" in told
+    (lastgood.project / "lib" / "build").mkdir(parents=True)  # is no amends for what is gone
+    (lastgood.project / "lib" / "build" / "a.o").touch()
+    assert f"             {gone}" in lastgood("status").out
 
 
 def test_status_does_not_count_caches_that_were_cleared_among_what_is_gone(lastgood: Command) -> None:

@@ -304,20 +304,27 @@ def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:
         gone = held.ignored - _caches(held.ignored_paths) - (now - _caches(report.ignored))
     facts = _ignored_now(report, call)
     if gone > 0:
-        says = f"{count(gone, 'entry')} that the checkpoint did not hold {'is' if gone == 1 else 'are'} gone"
-        facts.append(("" if facts else "ignored", f"{says}{_named_gone(report, gone)}"))
+        named = _gone_of(report)
+        number = max(gone, len(named))  # what is new makes up for some of them
+        verb = "is" if number == 1 else "are"
+        says = f"{count(number, 'entry')} that the checkpoint did not hold {verb} gone"
+        facts.append(("" if facts else "ignored", says + _first_of(named, number)))
     return facts
 
 
-def _named_gone(report: StatusReport, number: int) -> str:
-    """Name the first of so many that are gone, as far as the checkpoint named what it left out."""
+def _gone_of(report: StatusReport) -> list[bytes]:
+    """Return what is gone, as far as the checkpoint named what it left out."""
     left_out = () if report.at is None else _but_caches(report.at.manifest.ignored_paths)
     root = os.fsencode(report.workspace)
-    gone = [one for one in left_out if not os.path.lexists(os.path.join(root, one.rstrip(b"/")))]
-    if not gone:
+    return [one for one in left_out if not os.path.lexists(os.path.join(root, one.rstrip(b"/")))]
+
+
+def _first_of(named: Sequence[bytes], number: int) -> str:
+    shown = named[:_GONE_SHOWN]
+    if not shown:
         return ""
-    more = max(number, len(gone)) - len(gone[:_GONE_SHOWN])
-    return f": {', '.join(map(path_text, gone[:_GONE_SHOWN]))}" + (f" and {more:,} more" if more else "")
+    more = number - len(shown)
+    return f": {', '.join(map(path_text, shown))}" + (f" and {more:,} more" if more else "")
 
 
 def _caches(ignored: Sequence[bytes]) -> int:
