@@ -14,10 +14,10 @@ import pytest
 import lastgood as package
 from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import completed
-from lastgood.cli.plans import done_words
+from lastgood.cli.plans import choosing_lines, done_words
 from lastgood.cli.reader import read
 from lastgood.cli.wording import count
-from lastgood.model.operation import Outcome
+from lastgood.model.operation import CONFLICT, Outcome, PartOutcome
 from tools.command import COMMAND, Command, told
 from tools.terminal import Terminal
 
@@ -48,6 +48,25 @@ def test_a_note_that_is_called_hint_is_told_as_it_was_given(kept: Command) -> No
     said = {"hint": "try lastgood list first"}
     done = kept("-C", str(kept.project), "save", "one", "--meta", f"hint={said['hint']}", "--json")
     assert done.json["checkpoint"]["metadata"] == said
+
+
+def test_all_else_is_said_to_be_done_only_where_it_is() -> None:
+    """T10, T17: beside a file that stays as it is, with the other version at its side."""
+    conflict = (
+        Outcome(path=b"a", action="skip", result="skipped", reason=CONFLICT),
+        Outcome(path=b"a.lastgood-ckpt_1", action="write", result="restored"),
+    )
+    done, kept, failed = (
+        Outcome(path=b"b", action="write", result="restored"),
+        Outcome(path=b"c", action="keep", result="kept"),
+        Outcome(path=b"d", action="write", result="failed"),
+    )
+    progress = PartOutcome(scope="progress", result="kept")
+    left = "Left to you is which version of a stays: one of the commands above."
+    assert choosing_lines((*conflict, done, kept), ()) == [f"All else is done. {left}"]
+    for others, parts in (((), ()), ((kept,), ()), ((done, failed), ()), ((done,), (progress,))):
+        assert choosing_lines((*conflict, *others), parts) == [left]
+    assert choosing_lines((done, failed), ()) == []
 
 
 @pytest.mark.parametrize("place", ["plain", "with space", "it's", 'say "so"', 'it\'s "so"', "a\nb'c"])

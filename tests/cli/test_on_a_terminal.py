@@ -685,19 +685,20 @@ def test_an_undo_of_what_changed_since_asks_whether_to_keep_that(lastgood: Comma
     assert (lastgood.project / "b").read_text() == "two\n"
 
 
-def test_an_undo_takes_no_other_restore_than_it_asked_about(lastgood: Command) -> None:
-    """T1, T8: another terminal restores while somebody thinks."""
+def test_an_undo_does_nothing_else_than_it_asked_about(lastgood: Command) -> None:
+    """T1, T8: somebody edits, and another terminal restores, while a person thinks."""
     (lastgood.project / "a").write_text("one\n")
     lastgood("save", "first")
     (lastgood.project / "a").write_text("two\n")
     lastgood("restore", "@", "--yes")
-    with shown(lastgood, "undo", "--force") as terminal:
-        terminal.until("Go ahead?")
-        (lastgood.project / "a").write_text("three\n")
-        lastgood("restore", "@", "--yes")
-        terminal.type("y\n")
-        assert terminal.end() == 13
-    assert (lastgood.project / "a").read_text() == "one\n"
+    for does, left in ((("list",), "three\n"), (("restore", "@", "--yes"), "one\n")):
+        with shown(lastgood, "undo", "--force") as terminal:
+            terminal.until("Go ahead?")
+            (lastgood.project / "a").write_text("three\n")
+            lastgood(*does)
+            terminal.type("y\n")
+            assert terminal.end() == 13
+        assert (lastgood.project / "a").read_text() == left
 
 
 def test_a_dry_run_says_how_old_the_checkpoint_is(lastgood: Command) -> None:

@@ -177,8 +177,12 @@ def test_the_plan_of_turns_says_what_each_changed_how_to_go_on_and_who_still_run
             file.write_text(content, encoding="utf-8")
             turn = workspace.save(prompt, kind="turn", metadata={"began-at": began}, allow_empty=True)
             began = turn.checkpoint.id
+        talked = [workspace.preview_rewind(turns, only=["progress"]) for turns in (1, 2, 3)]
+        assert workspace.preview_rewinds(only=["progress"]) == tuple(talked)
         asked = lastgood.terminal("rewind", "1", answers="n\n", expect=130).out
         only = lastgood("rewind", "1", "--only", "progress", "--dry-run", expect=None).err
+        lastgood("rewind", "1", "--yes")
+        undone = lastgood("undo", "--dry-run").out + lastgood("undo").err
         agent.kill()
     asked, only = (re.sub(r"just now|\d+ \w+ ago", "AGE", one) for one in (asked, only))
     lines = re.sub(r"\x1b\[[0-9;]*m", "", asked).replace("\r", "").splitlines()
@@ -193,6 +197,39 @@ def test_the_plan_of_turns_says_what_each_changed_how_to_go_on_and_who_still_run
     assert re.search(r"Restoring ckpt_\w{8} \(before: add a test\), made AGE: 1 file to write\. What", said)
     assert "What is there now is saved first: `lastgood undo` brings it back." in said
     assert "Back to before the last turn:\n  why?, AGE" in only
+    assert undone.count(f"Still running: process {agent.pid} (sleep 600). It remembers what is taken") == 2
+
+
+def test_a_rewind_says_that_a_conversation_stays_where_its_target_holds_none(lastgood: Command) -> None:
+    """T11: which is not to say that nothing had been said."""
+    file, said = lastgood.project / "a", [{"role": "user", "content": "go on"}]
+    file.write_text("0\n", encoding="utf-8")
+    with package.open(lastgood.project, store=lastgood.store, maintenance="off") as workspace:
+        workspace.save("a turn", kind="turn", messages=said)
+        file.write_text("1\n", encoding="utf-8")
+        mine = workspace.save("mine").checkpoint
+        file.write_text("2\n", encoding="utf-8")
+        workspace.save("another", kind="turn", messages=said * 2, metadata={"began-at": mine.id})
+    stays = f"{mine.short_id} holds no conversation: the agent's stays, and knows what is taken back."
+    assert stays in lastgood("rewind", "1", "--dry-run").err
+    assert "conversation" not in lastgood("rewind", "1", "a", "--dry-run").err
+
+
+def test_a_turn_under_way_is_named_in_one_line_that_commands_no_terminal(
+    lastgood: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T15: a prompt may hold anything."""
+    file = lastgood.project / "a"
+    file.write_text("0\n", encoding="utf-8")
+    with package.open(lastgood.project, store=lastgood.store, maintenance="off") as workspace:
+        workspace.save("start")
+        monkeypatch.setenv("LASTGOOD_SESSION", workspace.session_start(exclusive=False).session.id)
+    with package.open(lastgood.project, store=lastgood.store, maintenance="off") as workspace:
+        workspace.step_start("mend\x1b[2J it\nand " + "more " * 20)
+    file.write_text("1\n", encoding="utf-8")
+    shown = lastgood("rewind", "1", "--dry-run")
+    assert "\n  mend\\x1b[2J it (not ended), " in shown.err
+    assert "(before: mend\\x1b[2J it), made " in shown.out
 
 
 def test_an_undo_is_shown_before_it_is_done(ran: Command) -> None:

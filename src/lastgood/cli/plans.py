@@ -242,13 +242,18 @@ def remarks(outcomes: Sequence[Outcome], *, then: str = "as it was", root: str |
     return lines
 
 
-def choosing_lines(outcomes: Sequence[Outcome]) -> list[str]:
+def choosing_lines(outcomes: Sequence[Outcome], parts: Sequence[PartOutcome]) -> list[str]:
     """Return what is left to a person where another version lies beside a file that stays as it is."""
-    paths = [path_text(one.path) for one in outcomes if _beside(one, outcomes)]
+    beside = {one.path: _beside(one, outcomes) for one in outcomes}
+    paths = [path_text(path) for path, copies in beside.items() if copies]
     if not paths:
         return []
+    copies = {copy for those in beside.values() for copy in those}
+    others = {one.result for one in outcomes if not beside[one.path] and one.path not in copies} - {"kept"}
+    is_done = bool(others) and {*others, *(one.result for one in parts)} <= {"restored", "removed"}
+    done = "All else is done. " if is_done else ""
     which = paths[0] if len(paths) == 1 else f"each of {len(paths):,} files"
-    return [f"All else is done. Left to you is which version of {which} stays: one of the commands above."]
+    return [f"{done}Left to you is which version of {which} stays: one of the commands above."]
 
 
 def _beside(outcome: Outcome, outcomes: Sequence[Outcome]) -> list[bytes]:

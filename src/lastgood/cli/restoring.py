@@ -759,7 +759,7 @@ def _tell(
             console.warn(line)
     for line in spared_lines(report.planned, target, call, workspace=workspace):
         console.warn(line, style="yellow")
-    for line in choosing_lines(report.outcomes):
+    for line in choosing_lines(report.outcomes, report.parts):
         console.warn(line)
     _tell_lost(console)
     at = workspace.stands_at() if call.paths else None

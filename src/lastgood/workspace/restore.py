@@ -213,20 +213,25 @@ class Restores(OpenWorkspace):
         from lastgood.rewind import extent
 
         check_count(turns, least=1, what="how many turns to rewind")
-        history = self._rewinding(of_files=not only or "files" in only)
+        history = self._rewinding(only)
         found = extent(history, steps=turns)
         if found is None:
             raise _too_far(history, turns)
         return self._whole(found)
 
-    def preview_rewinds(self, limit: int = 20) -> tuple[RewindExtent, ...]:
-        """Return how far back `rewind` goes with 1, with 2, and so on, at most ``limit``, from one look."""
+    def preview_rewinds(
+        self, limit: int = 20, *, only: Sequence[Scope] | None = None
+    ) -> tuple[RewindExtent, ...]:
+        """Return how far back `rewind` goes with 1, with 2, and so on, at most ``limit``, from one look.
+
+        ``only`` is as for `preview_rewind`.
+        """
         from itertools import islice
 
         from lastgood.rewind import extents
 
         check_count(limit, least=1, what="how many rewinds to look at")
-        return tuple(self._whole(one) for one in islice(extents(self._rewinding()), limit))
+        return tuple(self._whole(one) for one in islice(extents(self._rewinding(only)), limit))
 
     def changed_beside(
         self,
@@ -272,7 +277,7 @@ class Restores(OpenWorkspace):
         """Return an extent with its target as it is: a history is read in brief."""
         return extent.replace(target=self._view.resolve(extent.target.id))
 
-    def _rewinding(self, *, of_files: bool = True) -> History:
+    def _rewinding(self, only: Sequence[Scope] | None) -> History:
         from lastgood.rewind import History, has_returned, led_to
 
         line = self._view.history()
@@ -298,7 +303,7 @@ class Restores(OpenWorkspace):
             starts=starts,
             taken_back={id for id, session in starts.items() if id in back and ended(session)},
             unended=[one for one in work.effects(self._context.key, state="running") if of_host(one)],
-            of_files=of_files,
+            of_files=not only or "files" in only,
         )
 
     def _is_untouched(self, place: Checkpoint) -> bool:

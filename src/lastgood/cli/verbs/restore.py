@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
     from lastgood.model.report import ChangedBeside, RewindExtent, UndoPlan, UndoReport
+    from lastgood.model.session import Effect
 
 
 _OFFERED = 15
@@ -325,7 +326,7 @@ def _rewind(call: Call, console: Console, *, workspace: Restores) -> int:
     extent = None if picks else workspace.preview_rewind(steps, only=_only(call))
     target = None if extent is None else extent.target
     if picks:  # where nothing before differs, there is still what to pick from
-        extents = workspace.preview_rewinds(_STEPS)
+        extents = workspace.preview_rewinds(_STEPS, only=_only(call))
         of_agent = call.has("only-agent")  # which is taken back of all turns or runs since
         takes = {one.target.id: "" if of_agent else _takes(one) for one in extents}
         picked = _picked(call, console, workspace, takes=takes)
@@ -356,7 +357,7 @@ def _oldest_past(extent: RewindExtent) -> str | None:
     back = extent.turns or extent.runs
     if back:
         return _did(back[-1])
-    return extent.under_way[-1].name if extent.under_way else None
+    return _asked(extent.under_way[-1]) if extent.under_way else None
 
 
 def _takes(extent: RewindExtent) -> str:
@@ -413,10 +414,7 @@ def _extent_lines(
 ) -> list[str]:
     """Return which turns or runs a rewind takes back, and what else goes (rule T15)."""
     now, back = time.time_ns(), extent.turns or extent.runs
-    said = [
-        f"{shortened(one.name, _SAID)} (not ended), {ago(one.started_at, now=now)}"
-        for one in extent.under_way
-    ]
+    said = [f"{_asked(one)} (not ended), {ago(one.started_at, now=now)}" for one in extent.under_way]
     shown = _is_shown(call, console)
     for one in back:
         told = f"{_did(one)}, {ago(one.manifest.created_at, now=now)}"
@@ -475,12 +473,13 @@ def _goes_on(extent: RewindExtent, call: Call, workspace: Restores) -> bool:
 
 
 def _talk_lines(extent: RewindExtent, call: Call) -> list[str]:
-    """Return that a conversation is not cut where a rewind leads to before it began."""
-    only = _only(call)
+    """Return that a conversation is not cut where a rewind leads to a checkpoint that holds none of it."""
+    only = _only(call) or (("files",) if call.paths else ("conversation",))
     told = any(one.manifest.conversation is not None for one in extent.turns)
-    if not told or extent.target.manifest.conversation is not None or (only and "conversation" not in only):
+    if not told or extent.target.manifest.conversation is not None or "conversation" not in only:
         return []
-    return ["Nothing had been said yet: the agent's conversation stays as it is. Begin a new one with it."]
+    holds = f"{extent.target.short_id} holds no conversation"
+    return [f"{holds}: the agent's stays, and knows what is taken back. Begin a new one with it."]
 
 
 def _only(call: Call) -> tuple[Scope, ...] | None:
@@ -572,6 +571,11 @@ def _did(one: Checkpoint) -> str:
     return _command(one) if one.kind == "session-start" else shortened(title(one), _SAID)
 
 
+def _asked(turn: Effect) -> str:
+    """Return what a turn that is under way is about."""
+    return shortened(printable(turn.name.partition("\n")[0]), _SAID)
+
+
 def _command(start: Checkpoint) -> str:
     """Return what a run was of whose start a checkpoint is."""
     return shortened(title(start).removeprefix("before: "), _SAID)
@@ -599,24 +603,29 @@ def undo_verb(call: Call, console: Console) -> int:
             return _list(call, console, workspace=workspace)
         if call.has("dry-run"):
             return _undo_planned(call, console, workspace=workspace)
-        report = _carried_out(call, console, workspace=workspace)
-        if report is None:
+        carried_out = _carried_out(call, console, workspace=workspace)
+        if carried_out is None:
             return DECLINED
+        report, is_shown = carried_out
         done = report.operation
         original = next((one for one in workspace.operations() if one.id == done.of), done)
+        running = () if is_shown else _running_lines(original, workspace)
     if not console.answer(verb, report):
-        _tell(report, original, call, console, root=workspace.path)
+        _tell(report, original, call, console, root=workspace.path, running=running)
     return 0 if report.complete else OMISSIONS
 
 
-def _carried_out(call: Call, console: Console, *, workspace: Restores) -> UndoReport | None:
-    """Undo or redo, after asking a person where there is reason to; None if they decline."""
+def _carried_out(call: Call, console: Console, *, workspace: Restores) -> tuple[UndoReport, bool] | None:
+    """Undo or redo, after asking a person where there is reason to; None if they decline.
+
+    With it comes whether they saw beforehand what it does.
+    """
     act = workspace.undo if call.verb.name == "undo" else workspace.redo
     look = workspace.plan_undo if call.verb.name == "undo" else workspace.plan_redo
     force, merge = call.has("force"), call.has("merge")
     meant = _asked_about(call, console, workspace=workspace)
-    # Whoever said yes meant that one, whatever was done while they thought.
-    of = None if meant is None else meant.id
+    # Whoever said yes meant that one, and what they saw, whatever was done while they thought.
+    of, plan = None if meant is None else meant.id, call.text("plan")
     reasons = None if meant is None else _reasons(meant, call, workspace=workspace)
     try:
         if meant is not None and reasons is not None:
@@ -627,8 +636,9 @@ def _carried_out(call: Call, console: Console, *, workspace: Restores) -> UndoRe
                 console.warn(line)
             if not agreed("Go ahead?", console):
                 return None
+            plan = planned.plan
         with telling_what_is_left(console, workspace), ProgressLine(console, call.verb.name):
-            return act(force=force, merge=merge, of=of, plan=call.text("plan"))
+            return act(force=force, merge=merge, of=of, plan=plan), reasons is not None
     except NotFound:
         if not workspace.operations():
             workspace.get("latest")  # which says why there is none
@@ -637,7 +647,8 @@ def _carried_out(call: Call, console: Console, *, workspace: Restores) -> UndoRe
         if meant is None or merge or not {"paths", "transcript"} & error.details.keys():
             raise
         refused = error
-    return _merged(refused, meant, call, console, workspace=workspace, reasons=reasons or ())
+    merged = _merged(refused, meant, call, console, workspace=workspace, reasons=reasons or ())
+    return None if merged is None else (merged, True)
 
 
 def _merged(
@@ -689,6 +700,11 @@ def _undo_lines(planned: UndoPlan, call: Call) -> list[str]:
     return [*steps, *(line for part in told for line in part_lines(part))]
 
 
+def _running_lines(operation: Operation, workspace: Restores) -> Sequence[str]:
+    """Return which programs are at work here still, of a restore: all else changes no file."""
+    return at_work_lines(workspace.at_work()) if operation.type == "restore" else ()
+
+
 def _kept(call: Call) -> str:
     other = "redo" if call.verb.name == "undo" else "undo"
     return kept_words(call.command(other))
@@ -712,6 +728,7 @@ def _undo_planned(call: Call, console: Console, *, workspace: Restores) -> int:
     made = f"{moment(plan.operation.at)}, made {ago(plan.operation.at, now=time.time_ns())}"
     console.sentence(f"would {does} the {_named(plan.operation)} of {made}: {what}")
     console.lines(_undo_lines(plan, call))
+    console.sentences(_running_lines(plan.operation, workspace))
     console.line(f"plan {plan.plan}")
     if not console.quiet:
         console.sentence(f"Nothing changed. To do it: {again(call, f'--plan {plan.plan}')}")
@@ -782,7 +799,15 @@ def _made_lines(made: Sequence[Checkpoint], *, now: int) -> list[str]:
     return [f"Made since: {count(len(made), 'checkpoint')}.", *_few(named)]
 
 
-def _tell(report: UndoReport, operation: Operation, call: Call, console: Console, *, root: str) -> None:
+def _tell(
+    report: UndoReport,
+    operation: Operation,
+    call: Call,
+    console: Console,
+    *,
+    root: str,
+    running: Sequence[str],
+) -> None:
     undoing = call.verb.name == "undo"
     effective = operation.undone is undoing
     done = ("took back" if undoing else "did again") if effective else f"nothing was {call.verb.name}ne of"
@@ -796,7 +821,7 @@ def _tell(report: UndoReport, operation: Operation, call: Call, console: Console
     said = remarks(report.outcomes, then=_then(operation, call), root=root)
     for line in (*said, *(line for part in told for line in part_lines(part))):
         console.warn(line)
-    for line in choosing_lines(report.outcomes):
+    for line in (*choosing_lines(report.outcomes, report.parts), *(running if effective else ())):
         console.warn(line)
     if effective:
         console.line(f"the other way: {call.command('redo' if undoing else 'undo')}")
