@@ -620,9 +620,6 @@ def _carried_out(call: Call, console: Console, *, workspace: Restores) -> tuple[
 
     With it comes whether they saw beforehand what it does.
     """
-    act = workspace.undo if call.verb.name == "undo" else workspace.redo
-    look = workspace.plan_undo if call.verb.name == "undo" else workspace.plan_redo
-    force, merge = call.has("force"), call.has("merge")
     meant = _asked_about(call, console, workspace=workspace)
     # Whoever said yes meant that one, and what they saw, whatever was done while they thought.
     of, plan = None if meant is None else meant.id, call.text("plan")
@@ -630,21 +627,21 @@ def _carried_out(call: Call, console: Console, *, workspace: Restores) -> tuple[
     try:
         if meant is not None and reasons is not None:
             console.left = "nothing was changed"
-            planned = look(force=force, merge=merge, of=of)  # what refuses it is told before a question
+            # What refuses it is told before a question.
+            planned = _plan(call, console, workspace=workspace, of=of)
             _tell_meant(meant, planned, call, console, workspace=workspace)
             for line in reasons:
                 console.warn(line)
             if not agreed("Go ahead?", console):
                 return None
             plan = planned.plan
-        with telling_what_is_left(console, workspace), ProgressLine(console, call.verb.name):
-            return act(force=force, merge=merge, of=of, plan=plan), reasons is not None
+        return _done(call, console, workspace=workspace, of=of, plan=plan), reasons is not None
     except NotFound:
         if not workspace.operations():
             workspace.get("latest")  # which says why there is none
         raise
     except Conflict as error:
-        if meant is None or merge or not {"paths", "transcript"} & error.details.keys():
+        if meant is None or call.has("merge") or not {"paths", "transcript"} & error.details.keys():
             raise
         refused = error
     merged = _merged(refused, meant, call, console, workspace=workspace, reasons=reasons or ())
@@ -661,10 +658,9 @@ def _merged(
     reasons: Sequence[str],
 ) -> UndoReport | None:
     """Ask a person whether all is done but what changed since; None if they decline."""
-    act = workspace.undo if call.verb.name == "undo" else workspace.redo
-    look = workspace.plan_undo if call.verb.name == "undo" else workspace.plan_redo
     console.left = "nothing was changed"
-    planned = look(merge=True, of=meant.id)
+    merging = call.replace(options={"merge": ()})
+    planned = _plan(merging, console, workspace=workspace, of=meant.id)
     console.warn(_meant(meant, call, workspace=workspace))
     for line in reasons:
         console.warn(line)
@@ -675,8 +671,23 @@ def _merged(
     if not agreed("Do that?", console):
         console.warn(refused.hint)
         return None
+    return _done(merging, console, workspace=workspace, of=meant.id, plan=planned.plan)
+
+
+def _plan(call: Call, console: Console, *, workspace: Restores, of: str | None = None) -> UndoPlan:
+    """Return what an undo, or a redo, would do."""
+    look = workspace.plan_undo if call.verb.name == "undo" else workspace.plan_redo
+    with ProgressLine(console, "planning"):
+        return look(force=call.has("force"), merge=call.has("merge"), of=of)
+
+
+def _done(
+    call: Call, console: Console, *, workspace: Restores, of: str | None, plan: str | None
+) -> UndoReport:
+    """Undo, or redo."""
+    act = workspace.undo if call.verb.name == "undo" else workspace.redo
     with telling_what_is_left(console, workspace), ProgressLine(console, call.verb.name):
-        return act(merge=True, of=meant.id, plan=planned.plan)
+        return act(force=call.has("force"), merge=call.has("merge"), of=of, plan=plan)
 
 
 def _tell_meant(
@@ -713,9 +724,7 @@ def _kept(call: Call) -> str:
 def _undo_planned(call: Call, console: Console, *, workspace: Restores) -> int:
     """Show what an undo, or a redo, would do."""
     undoing = call.verb.name == "undo"
-    look = workspace.plan_undo if undoing else workspace.plan_redo
-    with ProgressLine(console, "planning"):
-        plan = look(force=call.has("force"), merge=call.has("merge"))
+    plan = _plan(call, console, workspace=workspace)
     if console.json:
         from lastgood.documents import undo_planned_document
 
