@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -307,6 +308,34 @@ def test_all_that_are_open_take_one_share_of_the_watches(
         assert other.save().created
 
 
+def test_another_may_be_opened_at_any_moment_of_their_being_counted(watched: Workspace) -> None:
+    """As by another thread."""
+    own, before = not_none(watched._state._watch), sys.gettrace()
+    opened: list[DirectoryWatch] = []
+
+    def open_at(line: int) -> Callable[..., Any]:
+        left = count(line)
+
+        def traced(_frame: FrameType, event: str, _argument: object) -> Any:
+            if event == "line" and not next(left):
+                sys.settrace(None)
+                opened.append(DirectoryWatch(os.fsencode(watched.store)))
+                sys.settrace(traced)
+            return traced
+
+        return traced
+
+    watched_by_others = own._watched_by_others()
+    for line in range(24):
+        sys.settrace(open_at(-line))
+        counted = own._watched_by_others()
+        sys.settrace(before)
+        assert counted == watched_by_others
+        for one in opened:
+            one.close()
+    assert opened
+
+
 def test_what_was_found_is_written_down_when_nobody_calls_for_a_while_and_at_the_end(
     watched: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +367,17 @@ def test_what_it_has_open_to_hear_is_closed_with_it(project: Path, store: Path) 
         told = [workspace.watching]
     told.append(workspace.watching)
     assert told == [True, False]
+    assert descriptors() == before
+
+
+def test_what_could_be_opened_to_hear_is_closed_where_the_rest_could_not(
+    project: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "_MOUNTS", b"/proc/self/none")
+    lastgood.open(project, store=store, maintenance="off").close()
+    before = descriptors()
+    with lastgood.open(project, store=store, maintenance="off", watch=True) as workspace:
+        assert not workspace.watching
     assert descriptors() == before
 
 

@@ -21,7 +21,7 @@ import select
 import time
 from _thread import allocate_lock
 from errno import ENOSPC
-from weakref import WeakSet
+from weakref import ref
 
 from lastgood.paths import ancestors, join, ways
 from lastgood.scanner import (
@@ -119,6 +119,10 @@ class DirectoryWatch:
 
     # Whether there is anything to close.
     _is_whole = False
+    # What the last scan left for the next, as it would be read from the disk once that is written.
+    known: CachedTree | None = None
+    # The folder that it is to be written to, unless it is there.
+    _owed: bytes | None = None
     # Whether a scan has begun that has not ended: whatever it broke off in is not to be relied on.
     _is_torn = False
     # Whether a file with several links was not known before, and whether anything was taken over unseen.
@@ -174,11 +178,7 @@ class DirectoryWatch:
         self._records: Mapping[bytes, Record] | None = None
         self._dirty: set[bytes] | None = None
         self._marks = Marks({})
-        # What the last scan left for the next, as it would be read from the disk once that is written.
-        self.known: CachedTree | None = None
-        # The folder that it is to be written to, unless it is there.
-        self._owed: bytes | None = None
-        _open.add(self)
+        _open[id(self)] = ref(self)
 
     @property
     def descriptor(self) -> int:
@@ -229,7 +229,8 @@ class DirectoryWatch:
         self._turns.release()
 
     def _watched_by_others(self) -> int:
-        return sum(one.count for one in tuple(_open) if one is not self)
+        found = [one() for one in tuple(_open.values())]
+        return sum(one.count for one in found if one is not None and one is not self)
 
     @property
     def is_local(self) -> bool | None:
@@ -534,7 +535,7 @@ class DirectoryWatch:
         self.settle_up()
         if self._rest is not None:
             self._rest.end()
-        _open.discard(self)
+        _open.pop(id(self), None)
         self._inotify.close()
         # Nobody uses their numbers from here on, which may be another file's as soon as they are closed.
         mounts, mark, self._mounts, self._mark = self._mounts, self._mark, -1, -1
@@ -582,8 +583,9 @@ class DirectoryWatch:
             self._inotify.remove(watch)
 
 
-# Those of this process that are open: together they take one share.
-_open: WeakSet[DirectoryWatch] = WeakSet()
+# Those of this process that are open: together they take one share. No `WeakSet`: that cannot be gone through
+# while another thread opens one.
+_open: dict[int, ref[DirectoryWatch]] = {}
 
 
 def _lies_in(path: bytes, tops: set[bytes]) -> bool:
