@@ -216,6 +216,11 @@ class _Lock:
             from lastgood.disk import no_room
 
             return no_room(error, doing=f"locking {self._what}", place=self._store)
+        if error.errno == errno.ENOENT and not os.path.isdir(self._store):
+            return Storage(
+                f"the store {printable(to_text(self._store))} is not there any more",
+                hint="put the store back to where it was",
+            )
         return Storage(
             f"{self._what} cannot be locked: {printable(to_text(self._path))}: {error.strerror}",
             hint="check that the store can be written, has room, and is on a file system with locks",
@@ -348,6 +353,8 @@ def _open(path: bytes, *, store: bytes) -> int:
     try:
         return os.open(path, os.O_RDWR | flags, PRIVATE_FILE)
     except FileNotFoundError:
+        if not os.path.isdir(store):  # what is made in its place would stand in the way of who brings it back
+            raise
         make_directories(os.path.dirname(path))
         return os.open(path, os.O_RDWR | flags, PRIVATE_FILE)
     except OSError as error:

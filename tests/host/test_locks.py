@@ -288,6 +288,15 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(
     assert not target.exists()
 
 
+def test_nothing_is_made_in_the_place_of_a_store_that_is_gone(place: bytes, locks: FlockLocks) -> None:
+    """It would stand in the way of who brings it back."""
+    os.rename(place, place + b".elsewhere")
+    for lock in (locks.share_workspace(KEY, wait=0), locks.hold_store(wait=0)):
+        with pytest.raises(Storage, match="is not there any more"), lock:
+            pass
+    assert not os.path.lexists(place)
+
+
 def test_a_store_without_room_for_locks_is_a_storage_error(place: bytes) -> None:
     Path(os.fsdecode(place + b"/locks")).write_text("in the way")
     with pytest.raises(Storage), FlockLocks(place).share_store(wait=0):
