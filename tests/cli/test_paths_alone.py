@@ -313,6 +313,7 @@ def test_whoever_is_asked_can_have_the_branch_back_with_the_files(
     shown = switched.terminal("restore", "@", answers=f"{answer}\n").out
     assert "[y]es files only / [g]it too (back to branch main) / [N]o" in shown
     assert "  y: only the files; git stays on other\n  g: git, too: back on main, with what" in shown
+    assert "(on no branch, if main has moved since)" in " ".join(shown.split())
     assert (switched.project / "a.txt").read_text() == "third\n"
     assert git(switched.project, "branch", "--show-current").strip() == branch
 

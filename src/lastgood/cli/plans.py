@@ -501,7 +501,9 @@ def git_choices(report: RestoreReport, target: Checkpoint) -> tuple[str, str]:
     if git.branch is None or moved.from_branch == moved.to_branch:
         back = f"HEAD at {git.head[:12]} again, on no branch; no branch moves"
     else:
-        back = f"back on {printable(git.branch)}, with what was staged then; no commit is lost"
+        branch = printable(git.branch)
+        # Whether it has is found out as it is put back (rule T9).
+        back = f"back on {branch}, with what was staged then (on no branch, if {branch} has moved since)"
     return f"  y: only the files; git stays {now}", f"  g: git, too: {back}"
 
 
