@@ -208,6 +208,16 @@ def test_a_list_since_a_time_that_is_said_in_words(kept: Command) -> None:
         assert kept("list", "--since", said, "--json").json == kept("list", "--json").json
 
 
+def test_a_list_names_the_way_back_from_a_restore_until_something_is_saved(kept: Command) -> None:
+    """A restore has no row of its own there."""
+    (kept.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
+    kept("restore", "one", "--yes")
+    assert "to take the last restore back: lastgood undo" in kept.terminal("list").out
+    (kept.project / "a.txt").write_text("went on\n", encoding="utf-8")
+    kept("save", "more")
+    assert "undo" not in kept.terminal("list").out
+
+
 def test_a_list_of_a_path_says_how_to_bring_it_back(kept: Command) -> None:
     assert "to go back to one: lastgood restore ID a.txt" in kept.terminal("list", "a.txt").out
 

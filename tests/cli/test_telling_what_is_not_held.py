@@ -209,4 +209,4 @@ def test_a_later_save_names_what_it_leaves_out_as_before(lastgood: Command) -> N
 def test_that_nothing_is_left_out_is_said_when_asked(lastgood: Command) -> None:
     (lastgood.project / "a.txt").write_text("a\n")
     lastgood("save")
-    assert "ignored      nothing here is left out\n" in lastgood("status", "--ignored").out
+    assert "ignored      nothing that is here is left out\n" in lastgood("status", "--ignored").out

@@ -301,7 +301,7 @@ def test_on_a_terminal_it_asks_and_no_is_the_default(kept: Command) -> None:
     """Rule T1."""
     (kept.project / "a.txt").write_text("my own edit", encoding="utf-8")
     shown = kept.terminal("restore", "one", answers="\n", expect=130).out
-    assert re.search(r"^Since ckpt_\w{8}, where you are: 1 file modified\.\s*$", shown, re.MULTILINE)
+    assert re.search(r"^Changed since ckpt_\w{8}, where you are: 1 file modified\.\s*$", shown, re.MULTILINE)
     assert shown.index("where you are: 1 file modified") < shown.index("Go ahead? [y/N]")
     assert "nothing was changed" in shown
     assert (kept.project / "a.txt").read_text(encoding="utf-8") == "my own edit"

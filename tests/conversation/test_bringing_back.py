@@ -229,7 +229,7 @@ def test_where_no_host_would_find_it_nothing_is_written(
     assert (project / "file").read_text() == "then"
     assert report.conversation is not None
     assert "transcript" not in report.conversation
-    assert "messages" in str(report.conversation["note"])
+    assert "is not taken back: " in str(report.conversation["note"])
     assert report.conversation["messages"] == (1 if why == "messages" else 2)
 
 
@@ -309,7 +309,7 @@ def test_a_restore_of_files_that_are_right_does_not_say_so_of_the_conversation(
     shutil.rmtree(claude.parents[3])
     done = command("restore", "@", "--yes")
     assert "nothing to restore: all but the conversation already is as in ckpt_" in done.out
-    assert "conversation: is not taken back, its messages can be read: " in done.out
+    assert "conversation: is not taken back: " in done.out
 
 
 def test_what_refuses_a_redo_is_told_before_the_question_with_what_can_be_done(

@@ -313,8 +313,8 @@ def unwritten_lines(report: RestoreReport, call: Call) -> list[str]:
 def at_work_lines(sessions: Iterable[Session]) -> list[str]:
     """Return which programs are at work here still: a restore takes nothing out of their memory."""
     return [
-        f"Still running: {owner(one)}. It remembers what is taken back, and may write files again"
-        " until you quit it."
+        f"Still running: {owner(one)}. Best quit it before you go on: it remembers what is taken back,"
+        " and may write files again."
         for one in sessions
     ]
 

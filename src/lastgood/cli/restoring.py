@@ -317,8 +317,8 @@ def _drift_lines(report: DiffReport | None, call: Call) -> list[str]:
         return []
     ways = [_WAYS.get(one.status, one.status) for one in report.files]
     counted = ", ".join(f"{count(ways.count(way), 'file')} {way}" for way in dict.fromkeys(ways))
-    of = f"Of {_few_typed(call.paths)}, since" if call.paths else "Since"
-    return [f"{of} {short(report.from_ or '')}, where you are: {counted}."]
+    what = f"Changed in {_few_typed(call.paths)}" if call.paths else "Changed"
+    return [f"{what} since {short(report.from_ or '')}, where you are: {counted}."]
 
 
 # --- The way of a restore on the command line: plan, show, ask, carry out, tell the way back ---
@@ -764,7 +764,7 @@ def _tell(
     _tell_lost(console)
     at = workspace.stands_at() if call.paths else None
     if at not in {None, target.id}:
-        console.note(f"you are still at {called(workspace.get(at or '@'))}: only what was asked for came")
+        console.note(f"all else is as it was: you are still at {called(workspace.get(at or '@'))}")
     if report.operation is not None:
         console.line(f"take it back with: {call.command('undo')}")
     for line in (one for part in report.parts for one in resume_lines(part)):

@@ -66,13 +66,14 @@ def listed(call: Call, console: Console, *, hints: Sequence[str] = ()) -> int:
             return 0
         checkpoints, standing, paths = _rows(call, workspace, limit=limit)
         labels = labels_of(checkpoints, workspace) if console.out_is_terminal else {}
+        back = _way_back(workspace, call) if console.out_is_terminal and not everywhere else ()
         nothing = "" if checkpoints else _nothing(call, workspace)
     if checkpoints:
         at = standing.get(at or "", at)
         left_out = _left_out(len(standing), call)
         ways = () if everywhere else _ways(checkpoints, call, paths=paths)
         shown = lines(checkpoints, console, at=at, everywhere=everywhere, paths=paths, labels=labels)
-        console.page(shown, hints=(*left_out, *ways, *hints))
+        console.page(shown, hints=(*left_out, *ways, *back, *hints))
         if console.err_is_terminal and not console.out_is_terminal:
             for one in left_out:
                 console.note(one)
@@ -217,6 +218,17 @@ def _ways(checkpoints: Sequence[Checkpoint], call: Call, *, paths: Paths) -> Ite
     worked = worked_by(checkpoints)
     if worked is not None:
         yield f"to before an agent's last N {worked}s: {call.command('rewind N')}"
+
+
+def _way_back(workspace: OpenWorkspace, call: Call) -> Sequence[str]:
+    """Return how the last restore is taken back, if nothing was saved since: a list has no row for it."""
+    newest = workspace.list(limit=1, brief=True)
+    if not newest or newest[0].kind != "guard":
+        return ()
+    last = next(iter(workspace.operations()), None)
+    if last is None or last.type != "restore":
+        return ()
+    return (f"to take the last restore back: {call.command('undo')}",)
 
 
 def _going_back(call: Call, paths: Paths) -> str:

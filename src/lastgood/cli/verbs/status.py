@@ -339,7 +339,7 @@ def _but_caches(ignored: Sequence[bytes]) -> list[bytes]:
 
 def _ignored_now(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     if not report.ignored_count:
-        return [("ignored", "nothing here is left out")] if call.has("ignored") else []
+        return [("ignored", "nothing that is here is left out")] if call.has("ignored") else []
     if not call.has("ignored"):
         which = f"not held; which: {call.command('status --ignored')}"
         return [("ignored", f"{count(report.ignored_count, 'entry')} {which}")]

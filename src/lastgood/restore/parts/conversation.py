@@ -131,7 +131,7 @@ def _original(context: Context, form: str, source: bytes) -> bytes:
 def _as_messages(target: Checkpoint, why: str, *, mend: object = None) -> Remark:
     read = f"read what was said: lastgood show {target.short_id} --conversation"
     return Remark(
-        note=f"is not taken back, its messages can be read: {why}",
+        note=f"is not taken back: {why}",
         hint=read if mend is None else f"fix that, and restore again: {mend}\n{read}",
     )
 
