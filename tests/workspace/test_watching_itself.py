@@ -65,12 +65,15 @@ def watched(project: Path, opened: Open, looked: list[bytes]) -> Workspace:
 
 
 def come_to_rest(workspace: Workspace, looked: list[bytes]) -> None:
-    """Save until nothing is looked at any more: what is young is, where times are not exact enough."""
+    """Save until nothing is looked at any more: what is young is, where times are not exact enough.
+
+    The first save may have its scan in another process, and see nothing watched.
+    """
     ends = time.monotonic() + LONG
-    while True:
+    for number in count():
         looked.clear()
         workspace.save(kind="auto")
-        if not looked:
+        if number > 1 and not looked:
             return
         assert time.monotonic() < ends
         time.sleep(0.02)
