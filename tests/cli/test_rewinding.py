@@ -197,7 +197,7 @@ def test_the_plan_of_turns_says_what_each_changed_how_to_go_on_and_who_still_run
     assert re.search(r"Restoring ckpt_\w{8} \(before: add a test\), made AGE: 1 file to write\. What", said)
     assert "What is there now is saved first: `lastgood undo` brings it back." in said
     assert "Back to before the last turn:\n  why?, AGE" in only
-    assert undone.count(f"Still running: process {agent.pid} (sleep 600). It remembers what is taken") == 2
+    assert undone.count(f"Still running: process {agent.pid} (sleep 600). Best quit it before you go on") == 2
 
 
 def test_a_rewind_says_that_a_conversation_stays_where_its_target_holds_none(lastgood: Command) -> None:
