@@ -296,10 +296,13 @@ def test_a_start_that_ctrl_c_interrupts_leaves_no_session_behind(workspace: Work
         os.kill(os.getpid(), signal.SIGINT)
 
     interrupting = threading.Thread(target=interrupt)
-    with context.locks.hold_workspace(context.key, wait=0):
+    held = context.locks.hold_workspace(context.key, wait=0)
+    with ThreadPoolExecutor(1) as other:  # whose lock is waited for: one's own is refused at once
+        other.submit(held.__enter__).result()
         interrupting.start()
         with pytest.raises(KeyboardInterrupt):
             workspace.session().__enter__()
+        other.submit(held.__exit__, None, None, None).result()
     interrupting.join()
     (found,) = workspace.sessions()
     assert (found.state, found.session.ended_by) == ("ended", "failed")
