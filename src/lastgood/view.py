@@ -384,6 +384,8 @@ def _grain(text: str) -> int:
     """
     if len(text) == len("2026-11-21"):
         return 86_400 * _NANO
+    if len(text) == len("2026-11-21 10:00") and text[10] == " ":  # as a list shows one of another year
+        return 60 * _NANO
     digits = text.replace(",", ".").partition(".")[2]
     places = next((at for at, one in enumerate(digits) if not one.isdigit()), len(digits))
     return int(_NANO // 10 ** min(places, 6))

@@ -15,7 +15,9 @@ from itertools import takewhile
 
 import pytest
 
+import lastgood as package
 from lastgood.cli.wording import ago, brief_moment, table, width, wrapped
+from lastgood.testing.clock import FakeClock
 from lastgood.view import timestamp
 from tools.command import COMMAND, Command
 from tools.harm import lose
@@ -145,7 +147,20 @@ def test_dates_are_the_more_exact_the_nearer() -> None:
     now = int(time.mktime((2026, 11, 23, 12, 0, 0, 0, 0, -1))) * 1_000_000_000
     assert brief_moment(now - 1_000_000_000, now=now) == "11:59:59"
     assert brief_moment(now - DAY, now=now) == "Nov 22 12:00"
-    assert brief_moment(now - 400 * DAY, now=now) == "2025-10-19"
+    assert brief_moment(now - 400 * DAY, now=now) == "2025-10-19 12:00"
+
+
+def test_the_dates_of_one_list_have_one_form(kept: Command) -> None:
+    """That of the oldest row."""
+    now = int(time.mktime((2026, 11, 23, 12, 0, 0, 0, 0, -1))) * 1_000_000_000
+    assert brief_moment(now, now=now, oldest=now - DAY) == "Nov 23 12:00"
+    assert brief_moment(now, now=now, oldest=now - 400 * DAY) == "2026-11-23 12:00"
+    clock = FakeClock(start=time.time_ns() - 2 * DAY)
+    with package.open(kept.project, store=kept.store, maintenance="off", clock=clock) as workspace:
+        workspace.save("two days before", allow_empty=True)
+    rows = [re.split(r" {2,}", line) for line in seen(kept, "list")[1:-1]]
+    assert len(rows) == 3
+    assert len({re.sub(r"[A-Z][a-z]{2}", "Mon", re.sub(r"\d", "0", row[2])) for row in rows}) == 1, rows
 
 
 def test_an_age_is_told_in_the_smaller_unit_up_to_two_of_the_larger() -> None:

@@ -352,11 +352,13 @@ class Console:
 
         return paint
 
-    def moment(self, nanoseconds: int) -> str:
-        """Return a moment in local time, in brief on a terminal."""
+    def moment(self, nanoseconds: int, *, oldest: int | None = None) -> str:
+        """Return a moment in local time; in brief on a terminal, in a list as the ``oldest`` is told."""
         from lastgood.cli.wording import brief_moment, moment
 
-        return brief_moment(nanoseconds, now=time.time_ns()) if self.out_is_terminal else moment(nanoseconds)
+        if not self.out_is_terminal:
+            return moment(nanoseconds)
+        return brief_moment(nanoseconds, now=time.time_ns(), oldest=oldest)
 
     def facts(self, rows: Sequence[tuple[str, str]]) -> list[str]:
         """Return names and values as lines of two columns, the names dimmed."""

@@ -22,7 +22,7 @@ from lastgood.cli.wording import (
     count,
     few_paths,
     label,
-    padded,
+    oldest_of,
     path_text,
     shortened,
     title,
@@ -55,7 +55,8 @@ _ALL = 10**9
 _ESCAPE_WAIT = 0.05
 # How often is looked whether the window has another size, in seconds.
 _SIZE_WAIT = 0.2
-_MADE, _NARROW = 12, 60
+# A screen of fewer columns shows no ids.
+_NARROW = 60
 _CHANGED = " changed"
 # So many paths are named of a row, if not more than so many changed there.
 _NAMED, _MANY = 20, 1000
@@ -234,7 +235,7 @@ class Picking:
         self._top = max(min(self._top, self._cursor), self._cursor - room + 1)
         shown = self._fitting[self._top : self._top + room]
         self._look_up([one for one in shown if title(one) == UNTITLED])
-        now = time.time_ns()
+        now, oldest = time.time_ns(), oldest_of(self._known)
         width = max(8, columns - 1)
         asked = f"{question.removesuffix(':')}, by file:" if self._by_file else question
         if self._alone and self._of_files is not None:
@@ -242,7 +243,8 @@ class Picking:
         lines = [shortened(f"{asked} {printable(self.typed).strip()}", width)]
         for number, one in enumerate(shown, self._top):
             mark = (">" if number == self._cursor else " ") + ("@" if one.id == self._at else " ")
-            row = _row(one, now, width - 3, label=self._label(one), beside=self._beside(one))
+            made = brief_moment(one.manifest.created_at, now=now, oldest=oldest)
+            row = _row(one, made, width - 3, label=self._label(one), beside=self._beside(one))
             text = shortened(f"{mark} {row}", width)
             chosen = colour and number == self._cursor
             lines.append(f"\x1b[7m{text}\x1b[0m" if chosen else text)
@@ -342,15 +344,14 @@ class Picking:
         return count(changes.added + changes.modified + changes.deleted, "file") + _CHANGED
 
 
-def _row(checkpoint: Checkpoint, now: int, width: int, *, label: str, beside: str) -> str:
-    """Return when a checkpoint was made, what it is called, and what is said of its files.
+def _row(checkpoint: Checkpoint, made: str, width: int, *, label: str, beside: str) -> str:
+    """Return when a checkpoint was ``made``, what it is called, and what is said of its files.
 
     A long name takes what room the rest leaves, and first that of its last word.
     """
-    made = padded(brief_moment(checkpoint.manifest.created_at, now=now), _MADE)
     if width < _NARROW:
         return f"{made} {label}"
-    room = width - _MADE - len(checkpoint.short_id) - 4
+    room = width - len(made) - len(checkpoint.short_id) - 4
     beside = shortened(beside, (room - 2) // 2)
     if columns_of(label) + 2 + columns_of(beside) > room:
         beside = beside.removesuffix(_CHANGED)

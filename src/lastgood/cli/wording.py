@@ -10,7 +10,7 @@ from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.session import Effect, Position
@@ -107,18 +107,26 @@ def moment(nanoseconds: int) -> str:
         return "?"
 
 
-def brief_moment(nanoseconds: int, *, now: int) -> str:
+def brief_moment(nanoseconds: int, *, now: int, oldest: int | None = None) -> str:
     """Return a moment in local time as a list on a screen shows it: the nearer, the more exact.
 
-    ``09:38:38`` today, ``Nov 21 09:38`` within the year, else ``2025-11-21``.
+    ``09:38:38`` today, ``Nov 21 09:38`` within the year, else ``2025-11-21 09:38``. In a list that goes back
+    to an ``oldest`` one all have the form of that.
     """
+    first = nanoseconds if oldest is None else min(nanoseconds, oldest)
     try:
-        then, today = (time.localtime(one // 1_000_000_000) for one in (nanoseconds, now))
-        same_year = then.tm_year == today.tm_year
-        form = "%H:%M:%S" if then[:3] == today[:3] else "%b %d %H:%M" if same_year else "%Y-%m-%d"
+        then, begin, today = (time.localtime(one // 1_000_000_000) for one in (nanoseconds, first, now))
+        same_year = begin.tm_year == then.tm_year == today.tm_year
+        same_day = begin[:3] == then[:3] == today[:3]
+        form = "%H:%M:%S" if same_day else "%b %d %H:%M" if same_year else "%Y-%m-%d %H:%M"
         return time.strftime(form, then)
     except (OverflowError, ValueError, OSError):
         return "?"
+
+
+def oldest_of(checkpoints: Iterable[Checkpoint]) -> int | None:
+    """Return when the first of some checkpoints was made, None if there are none."""
+    return min((one.manifest.created_at for one in checkpoints), default=None)
 
 
 def ago(nanoseconds: int, *, now: int) -> str:

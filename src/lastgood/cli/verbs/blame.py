@@ -38,7 +38,10 @@ def blame_verb(call: Call, console: Console) -> int:
     if report.kind == "directory":
         limit = console.columns()
         half = None if limit is None else limit // 2
-        rows = [(path_within(one.path, half), *_words(one.by, console)) for one in report.files]
+        oldest = _oldest(one.by for one in report.files)
+        rows = [
+            (path_within(one.path, half), *_words(one.by, console, oldest=oldest)) for one in report.files
+        ]
         console.page(
             table(
                 [_OF_A_FOLDER, *((path, who, date, id, what) for path, id, who, date, what in rows)],
@@ -50,8 +53,9 @@ def blame_verb(call: Call, console: Console) -> int:
             )
         )
         return 0
+    oldest = _oldest(one.by for one in report.lines)
     changes = table(
-        [_OF_A_FILE, *dict.fromkeys(_words(one.by, console) for one in report.lines)],
+        [_OF_A_FILE, *dict.fromkeys(_words(one.by, console, oldest=oldest) for one in report.lines)],
         flexible=(3,),
         limit=console.columns(),
         expendable=(2,),
@@ -65,14 +69,18 @@ def blame_verb(call: Call, console: Console) -> int:
     return 0
 
 
-def _words(by: Blamed, console: Console) -> tuple[str, str, str, str]:
+def _oldest(changes: Iterable[Blamed]) -> int | None:
+    return min((one.at for one in changes if one.checkpoint is not None and one.at is not None), default=None)
+
+
+def _words(by: Blamed, console: Console, *, oldest: int | None) -> tuple[str, str, str, str]:
     """Return the id, who, when, and for what."""
     if by.checkpoint is None or by.at is None:
         return _NOT_SAVED, "-", "-", "changed since the last checkpoint"
     label = "there before the first checkpoint" if by.initial else " ".join(by.label.split())
     if by.why is not None:
         label = f"{WORDS[by.why]}: {label}".removesuffix(": ")
-    return short(by.checkpoint), who(by), console.moment(by.at), printable(label) or "-"
+    return short(by.checkpoint), who(by), console.moment(by.at, oldest=oldest), printable(label) or "-"
 
 
 def who(by: Blamed) -> str:

@@ -11,7 +11,7 @@ from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import open_group
 from lastgood.cli.references import ignored_hint, is_ignored, why_ignored
 from lastgood.cli.searching import SEARCHED, searched, told_by_files
-from lastgood.cli.wording import UNTITLED, count, few_paths, label, place_cell, table, title
+from lastgood.cli.wording import UNTITLED, count, few_paths, label, oldest_of, place_cell, table, title
 from lastgood.errors import LastgoodError, NotFound
 from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable, to_bytes, within
@@ -161,8 +161,10 @@ def lines(
     """
     room = console.columns()
     rows: list[tuple[str, ...]] = [(*_HEADER, "Workspace") if everywhere else _HEADER]
+    oldest = oldest_of(checkpoints)
     for one in checkpoints:
-        row = _row(one, console, at=at, paths=(paths or {}).get(one.id, ()), said=labels.get(one.id))
+        made = console.moment(one.manifest.created_at, oldest=oldest)
+        row = _row(one, made, at=at, paths=(paths or {}).get(one.id, ()), said=labels.get(one.id))
         rows.append((*row, printable(one.manifest.workspace)) if everywhere else row)
 
     def paint(row: int, column: int, cell: str) -> str:
@@ -185,13 +187,13 @@ def lines(
 
 
 def _row(
-    checkpoint: Checkpoint, console: Console, *, at: str | None, paths: Sequence[bytes], said: str | None
+    checkpoint: Checkpoint, made: str, *, at: str | None, paths: Sequence[bytes], said: str | None
 ) -> tuple[str, ...]:
     gaps = str(len(checkpoint.gaps))
     return (
         f"{checkpoint.short_id} @" if checkpoint.id == at else checkpoint.short_id,
         said or label(checkpoint),
-        console.moment(checkpoint.manifest.created_at),
+        made,
         checkpoint.kind,
         place_cell(checkpoint.position),
         str(checkpoint.manifest.files),

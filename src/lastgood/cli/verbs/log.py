@@ -16,7 +16,7 @@ from lastgood.cli.references import (
 from lastgood.cli.typed_paths import alike_lines, alike_of, as_typed, only_meant, path_of, same_name
 from lastgood.cli.verbs.list import NAME_ROOM, labels_of, listed
 from lastgood.cli.verbs.show import print_bytes
-from lastgood.cli.wording import called, few_paths, label, size, table
+from lastgood.cli.wording import called, few_paths, label, oldest_of, size, table
 from lastgood.errors import NotFound
 from lastgood.paths import to_bytes, to_text
 from lastgood.workspace.opened import OpenWorkspace
@@ -90,11 +90,12 @@ def _logged(typed: str | None, call: Call, workspace: OpenWorkspace) -> LogRepor
 def _show_found(report: LogReport, call: Call, console: Console, *, workspace: OpenWorkspace) -> None:
     """Show how often the text was in the files of each checkpoint before, and how often it is since."""
     rows = [("ID", "Name", "Date", "Kind", "Times", "Path")]
+    oldest = oldest_of(one.checkpoint for one in report.changes)
     for change in report.changes:
         checkpoint, found = change.checkpoint, change.occurrences
         before, after = sum(one.before for one in found), sum(one.after for one in found)
         paths = few_paths([to_bytes(as_typed(to_text(one.path), call, workspace)) for one in found])
-        made = console.moment(checkpoint.manifest.created_at)
+        made = console.moment(checkpoint.manifest.created_at, oldest=oldest)
         times = f"{before:,} -> {after:,}"
         rows.append((checkpoint.short_id, label(checkpoint), made, checkpoint.kind, times, paths))
     private = few_paths(report.unsearched)
@@ -135,7 +136,10 @@ def _show_changes(
 ) -> None:
     found = [one.checkpoint for one in report.changes]
     labels = labels_of(found, workspace) if console.out_is_terminal else {}
-    rows = [_HEADER, *(_row(one, console, said=labels.get(one.checkpoint.id)) for one in report.changes)]
+    oldest = oldest_of(found)
+    made = [console.moment(one.manifest.created_at, oldest=oldest) for one in found]
+    changes = zip(report.changes, made, strict=True)
+    rows = [_HEADER, *(_row(one, at, said=labels.get(one.checkpoint.id)) for one, at in changes)]
     console.page(
         table(
             rows,
@@ -152,12 +156,12 @@ def _show_changes(
     )
 
 
-def _row(change: PathChange, console: Console, *, said: str | None) -> tuple[str, ...]:
+def _row(change: PathChange, made: str, *, said: str | None) -> tuple[str, ...]:
     checkpoint = change.checkpoint
     return (
         checkpoint.short_id,
         said or label(checkpoint),
-        console.moment(checkpoint.manifest.created_at),
+        made,
         checkpoint.kind,
         change.status,
         "-" if change.size is None else size(change.size),

@@ -864,7 +864,10 @@ def _list(call: Call, console: Console, *, workspace: Restores) -> int:
         return 0
     titles = {one.id: _told(one) for one in workspace.list(brief=True)}
     rows = [("When", "What", "Changed", "Operation")]
-    rows += [(console.moment(one.at), _named(one, titles), _changed(one), one.id) for one in shown]
+    oldest = min(one.at for one in shown)
+    for one in shown:
+        when = console.moment(one.at, oldest=oldest)
+        rows.append((when, _named(one, titles), _changed(one), one.id))
     # No verb takes an operation's id, and a part of one is none.
     paint = console.painter({3: "dim"})
     limit = console.columns()

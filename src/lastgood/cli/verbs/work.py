@@ -215,14 +215,15 @@ def _list(call: Call, console: Console) -> int:
     if not reports:
         console.note(f"no sessions yet; start one: {call.command('session start')}")
         return 0
-    rows = [_HEADER, *(_row(one, console) for one in reports)]
+    oldest = min(one.session.started_at for one in reports)
+    rows = [_HEADER, *(_row(one, console.moment(one.session.started_at, oldest=oldest)) for one in reports)]
     paint = console.painter({0: "yellow", 1: STATES})
     limit, optional = console.columns(), (5, _PLACE)
     console.lines(table(rows, flexible=(_PLACE, _GOAL), limit=limit, optional=optional, paint=paint))
     return 0
 
 
-def _row(report: SessionReport, console: Console) -> tuple[str, ...]:
+def _row(report: SessionReport, started: str) -> tuple[str, ...]:
     session, progress = report.session, report.progress
     pid = session.owner.pid
     has_tasks = bool(progress.tasks) and not is_command(progress)
@@ -230,7 +231,7 @@ def _row(report: SessionReport, console: Console) -> tuple[str, ...]:
         report.id,
         report.state,
         printable((session.goal or "-").partition("\n")[0]),
-        console.moment(session.started_at),
+        started,
         "-" if pid is None else str(pid),
         f"{progress.count('done')}/{len(progress.tasks)}" if has_tasks else "-",
         place_cell(None if progress.position.empty else progress.position),

@@ -6,7 +6,7 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, open_for
 from lastgood.cli.restoring import agreed
 from lastgood.cli.verbs import checkpoints as delete
-from lastgood.cli.wording import count, size, table
+from lastgood.cli.wording import count, oldest_of, size, table
 from lastgood.errors import Usage
 from lastgood.paths import printable
 
@@ -42,13 +42,15 @@ def _list(call: Call, console: Console) -> int:
     if not summaries:
         console.note("the store knows no workspace yet")
         return 0
-    rows = [_HEADER, *(_row(one, console) for one in summaries)]
+    oldest = oldest_of(one.latest for one in summaries if one.latest is not None)
+    rows = [_HEADER, *(_row(one, console, oldest=oldest) for one in summaries)]
     console.lines(table(rows, flexible=(0,), limit=console.columns(), paint=console.painter({})))
     return 0
 
 
-def _row(summary: WorkspaceSummary, console: Console) -> tuple[str, ...]:
-    latest = "-" if summary.latest is None else console.moment(summary.latest.manifest.created_at)
+def _row(summary: WorkspaceSummary, console: Console, *, oldest: int | None) -> tuple[str, ...]:
+    made = None if summary.latest is None else summary.latest.manifest.created_at
+    latest = "-" if made is None else console.moment(made, oldest=oldest)
     folder = "present" if summary.present else "not there now"
     amount = size(summary.stored_bytes)
     return printable(summary.path), str(summary.checkpoints), amount, latest, folder
