@@ -18,7 +18,7 @@ import threads
 import trees
 from bare import listed
 from drive import append_to_ten, files_below
-from least import Least, Proving, Server, looked_by_two, rate
+from least import Server, looked_by_two, rate
 from sides import (
     GIT_ENVIRONMENT,
     ROOT,
@@ -29,6 +29,8 @@ from sides import (
     Opencode,
     Resident,
     Side,
+    asking,
+    believed,
     borg,
     ours,
     praisonai,
@@ -62,6 +64,8 @@ class Sizes:
     tasks: int = 1_000
     checkpoints: int = 2_000
     million: int = 1_000_000
+    # Whether each round begins in a new second: git keeps whole ones, and reads anew what came in its last.
+    apart: bool = True
 
 
 SHORT = Sizes(
@@ -81,6 +85,7 @@ SHORT = Sizes(
     tasks=22,
     checkpoints=22,
     million=500,
+    apart=False,
 )
 
 
@@ -104,6 +109,10 @@ class Row:
     met: bool | None = None
     note: str = ""
     spread: Sequence[float] = ()
+
+
+# The seconds that each side took, round by round.
+Taken = dict[str, list[float]]
 
 
 @dataclass
@@ -152,23 +161,30 @@ class Bench:
             candidates += [borg(), restic()]
         return [side for side in candidates if self.with_peers and side.available]
 
+    def interleaved(
+        self,
+        sides: Sequence[Side],
+        measure: Callable[[Side], float],
+        *,
+        rounds: int,
+        before: Callable[[int], object] | None = None,
+    ) -> Taken:
+        """Return what each side took in rounds in which all take turns, in an order that rotates."""
+        seconds: Taken = {side.name: [] for side in sides}
+        for turn in range(rounds):
+            self.begin_second()
+            if before is not None:
+                before(turn)
+            for place in range(len(sides)):
+                side = sides[(turn + place) % len(sides)]
+                os.sync()  # what one side left to write must not slow the next
+                seconds[side.name].append(measure(side))
+        return seconds
 
-# The seconds that each side took, round by round.
-Taken = dict[str, list[float]]
-
-
-def interleaved(
-    sides: Sequence[Side], measure: Callable[[Side], float], *, rounds: int, before: Callable[[int], object]
-) -> Taken:
-    """Return what each side took in rounds in which all take turns, in an order that rotates."""
-    seconds: Taken = {side.name: [] for side in sides}
-    for turn in range(rounds):
-        before(turn)
-        for place in range(len(sides)):
-            side = sides[(turn + place) % len(sides)]
-            os.sync()  # what one side left to write must not slow the next
-            seconds[side.name].append(measure(side))
-    return seconds
+    def begin_second(self) -> None:
+        """Wait for the next second, so that git need not read again what it wrote in the last round."""
+        if self.sizes.apart:
+            time.sleep(1.01 - time.time() % 1)
 
 
 def compared(work: str, taken: Taken, *, limit: float, note: str = "") -> Row:
@@ -182,10 +198,18 @@ def compared(work: str, taken: Taken, *, limit: float, note: str = "") -> Row:
     )
 
 
-def _beside_watching(work: str, taken: Taken, *, limit: float, watching: float) -> list[Row]:
-    """Return the row of a workspace opened as ever, and that of one which watches its folder itself."""
-    watched = {"lastgood": taken.pop("watching"), "git": taken["git"]}
-    return [compared(work, taken, limit=limit), compared(f"{work}, watching", watched, limit=watching)]
+def _with_the_least(work: str, taken: Taken, *, limit: float, watching: float, note: str = "") -> list[Row]:
+    """Return the row of a workspace opened as ever, that of one which watches, and the least beside them."""
+    mine = {name: taken.pop(name) for name in ("watching", "asking", "believed") if name in taken}
+    rows = [compared(work, taken, limit=limit, note=note)]
+    for name, seconds in mine.items():
+        pair = {"lastgood": seconds, "git": taken["git"]}
+        if name == "watching":
+            rows.append(compared(f"{work}, watching", pair, limit=watching))
+            continue
+        called = "the least that is to be believed" if name == "believed" else "the least"
+        rows.append(replace(compared(f"{called}: {work}", pair, limit=1), target="-", met=None))
+    return rows
 
 
 def halfway(figures: Sequence[float]) -> tuple[float, ...]:
@@ -207,7 +231,7 @@ def first_save(bench: Bench) -> list[Row]:
         side.close()
         return seconds
 
-    taken = interleaved(sides, measure, rounds=min(3, bench.sizes.rounds), before=_nothing)
+    taken = bench.interleaved(sides, measure, rounds=min(3, bench.sizes.rounds))
     size = _megabytes(bench.tree(files))
     return [compared(f"first save, plain folder, {files:,} files / {size} MB", taken, limit=0.22)]
 
@@ -233,17 +257,17 @@ def first_save_in_git(bench: Bench) -> list[Row]:
         side.close()
         return seconds
 
-    taken = interleaved(sides, measure, rounds=min(3, bench.sizes.rounds), before=_nothing)
+    taken = bench.interleaved(sides, measure, rounds=min(3, bench.sizes.rounds))
     return [compared(f"first save, git project, {bench.sizes.files:,} files", taken, limit=0.10)]
 
 
 def _opened(bench: Bench, sides: Sequence[Side], *, files: int, mean: int = trees.MEAN_SIZE) -> None:
     bench.roots(sides, files=files, mean=mean)
+    # So that nobody's cache holds times too young to be trusted.
+    time.sleep(1.1)
     for side in sides:
         side.open(bench.root(side, files=files, mean=mean), bench.store(side))
         side.first()
-    # Once more, so that nobody's cache holds times too young to be trusted.
-    time.sleep(1.1)
     for side in sides:
         side.unchanged()
 
@@ -275,14 +299,14 @@ def linux(bench: Bench) -> list[Row]:
         return side.restore()
 
     work, rounds = "Linux 6.1 sources", bench.sizes.rounds
-    begun = interleaved(sides, first, rounds=min(2, rounds), before=_nothing)
+    begun = bench.interleaved(sides, first, rounds=min(2, rounds))
     time.sleep(1.1)
     for side in sides:
         side.unchanged()
     found = [
         compared(f"{work}, first save, {bench.files_of(root)}", begun, limit=0.20),
         *(
-            compared(f"{work}, {name}", interleaved(sides, verb, rounds=rounds, before=_nothing), limit=limit)
+            compared(f"{work}, {name}", bench.interleaved(sides, verb, rounds=rounds), limit=limit)
             for name, verb, limit in (
                 ("no-change save, in process", lambda side: side.unchanged(), 1.3),
                 ("10-file save, durable, in process", changed, 1.1),
@@ -326,17 +350,18 @@ def no_change(bench: Bench) -> list[Row]:
     ):
         mine = ours()
         peers = bench.peers() if files != sizes.many else []
-        sides: list[Side] = [mine, watching(), Git(), *peers]
+        leasts = [asking(), believed()] if files != sizes.many else []
+        sides: list[Side] = [mine, watching(), Git(), *leasts, *peers]
         _opened(bench, sides, files=files, mean=mean)
-        taken = interleaved(sides, lambda side: side.unchanged(), rounds=sizes.rounds, before=_nothing)
+        taken = bench.interleaved(sides, lambda side: side.unchanged(), rounds=sizes.rounds)
         work = f"no-change save, in process, {files:,} files"
-        rows += _beside_watching(work, taken, limit=limit, watching=0.4)
+        rows += _with_the_least(work, taken, limit=limit, watching=0.4)
         if files == sizes.small:
             _close(sides)
             continue
         mine.ask("busy")
         mine.unchanged()
-        beside = interleaved([mine], lambda side: side.unchanged(), rounds=sizes.rounds, before=_nothing)
+        beside = bench.interleaved([mine], lambda side: side.unchanged(), rounds=sizes.rounds)
         busy, alone = statistics.median(beside["lastgood"]), statistics.median(taken["lastgood"])
         ratio = busy / alone
         work = f"the same beside a busy Python thread, {files:,} files"
@@ -355,14 +380,15 @@ def ten_files(bench: Bench) -> list[Row]:
         (sizes.files, trees.MEAN_SIZE, 0.9),
         (sizes.many, sizes.many_mean, 1.1),
     ):
-        sides: list[Side] = [ours(), watching(), Git(), *(bench.peers() if files != sizes.many else [])]
+        beside = [believed(), *bench.peers()] if files != sizes.many else []
+        sides: list[Side] = [ours(), watching(), Git(), *beside]
         _opened(bench, sides, files=files, mean=mean)
         roots = bench.roots(sides, files=files, mean=mean)
-        taken = interleaved(
+        taken = bench.interleaved(
             sides, lambda side: side.save(), rounds=sizes.rounds, before=_editor(roots, files=files, base=0)
         )
         work = f"10-file save, durable, in process, {files:,} files"
-        rows += _beside_watching(work, taken, limit=limit, watching=0.5)
+        rows += _with_the_least(work, taken, limit=limit, watching=0.5)
         _close(sides)
     return rows
 
@@ -380,7 +406,7 @@ def one_file(bench: Bench) -> list[Row]:
         trees.edit(bench.tree(FEW, purpose=f"few-{side.name}"), files=FEW, count=1, turn=next(turns))
         return side.save()
 
-    taken = interleaved(sides, measure, rounds=3 * bench.sizes.rounds, before=_nothing)
+    taken = bench.interleaved(sides, measure, rounds=3 * bench.sizes.rounds)
     _close(sides)
     return [compared(f"save of one file in {FEW}, just written, durable, in process", taken, limit=0.5)]
 
@@ -392,7 +418,7 @@ def one_shot(bench: Bench) -> list[Row]:
         sides: list[Side] = [OneShot(), Git()]
         _opened(bench, sides, files=files)
         edit = _editor(bench.roots(sides, files=files), files=files, base=500)
-        taken = interleaved(sides, lambda side: side.save(), rounds=bench.sizes.rounds, before=edit)
+        taken = bench.interleaved(sides, lambda side: side.save(), rounds=bench.sizes.rounds, before=edit)
         rows.append(compared(f"one-shot `lastgood save`, {files:,} files, 10 changed", taken, limit=limit))
     return rows
 
@@ -432,7 +458,7 @@ def resident(bench: Bench) -> list[Row]:
     sides: list[Side] = [Resident(), Git()]
     _opened(bench, sides, files=sizes.small)
     edit = _editor(bench.roots(sides, files=sizes.small), files=sizes.small, base=700)
-    taken = interleaved(sides, lambda side: side.save(), rounds=sizes.rounds, before=edit)
+    taken = bench.interleaved(sides, lambda side: side.save(), rounds=sizes.rounds, before=edit)
     _close(sides)
     work = f"`lastgood save` through the resident, {sizes.small:,} files, 10 changed"
     return [*rows, compared(work, taken, limit=1.2)]
@@ -491,11 +517,11 @@ def _hooks(bench: Bench, side: OneShot, *, files: int) -> list[Row]:
 def restoring(bench: Bench) -> list[Row]:
     """Measure bringing ten changed files back; ours takes a guard first."""
     sizes = bench.sizes
-    return [_restored(bench, files=sizes.small, limit=0.8), _restored(bench, files=sizes.files, limit=0.7)]
+    return [*_restored(bench, files=sizes.small, limit=0.8), *_restored(bench, files=sizes.files, limit=0.7)]
 
 
-def _restored(bench: Bench, *, files: int, limit: float) -> Row:
-    sides: list[Side] = [ours(), Git(), *bench.peers(backups=False)]
+def _restored(bench: Bench, *, files: int, limit: float) -> list[Row]:
+    sides: list[Side] = [ours(), watching(), Git(), believed(), *bench.peers(backups=False)]
     # A tree each: what one side restores, all others would have to read anew, and opencode writes every file.
     roots = {side.name: bench.tree(files, purpose=f"restored-{side.name}") for side in sides}
     turns = iter(range(1_000, 100_000))
@@ -507,24 +533,21 @@ def _restored(bench: Bench, *, files: int, limit: float) -> Row:
         change(side)
         return side.restore()
 
-    def settle(_turn: int) -> None:
-        time.sleep(0.05)
-
+    # So that nobody's cache holds times too young to be trusted.
+    time.sleep(1.1)
     for side in sides:
         side.open(roots[side.name], bench.store(side))
         side.first()
-    # Once more, so that nobody's cache holds times too young to be trusted.
-    time.sleep(1.1)
     for side in sides:
         side.unchanged()
         change(side)
         side.save()
-    taken = interleaved(sides, measure, rounds=2 * bench.sizes.rounds, before=settle)
+    taken = bench.interleaved(sides, measure, rounds=2 * bench.sizes.rounds)
     _close(sides)
     for root in roots.values():
         bench.drop(root)
-    note = "the guard checkpoint included"
-    return compared(f"restore of 10 files in {files:,}", taken, limit=limit, note=note)
+    work = f"restore of 10 files in {files:,}"
+    return _with_the_least(work, taken, limit=limit, watching=limit, note="the guard checkpoint included")
 
 
 def listing(bench: Bench) -> list[Row]:
@@ -681,14 +704,16 @@ def many_features(bench: Bench) -> list[Row]:
 
 
 def least(bench: Bench) -> list[Row]:
-    """Measure what no Python program does with less, beside git: the calls alone that a save cannot spare."""
+    """Measure what no Python program does with less: the calls alone that a save cannot spare.
+
+    What stands beside a row of ours is measured with that.
+    """
     sizes = bench.sizes
-    rows = [row for files in (sizes.small, sizes.files) for row in _least_of(bench, files=files)]
     roots = [
         bench.tree(sizes.saver_files, mean=4_000, purpose=f"saver{number}") for number in range(sizes.savers)
     ]
-    rows.append(_least_beside(bench, files=sizes.files))
-    rows += [*_least_hooks(bench), *(_least_one_shot(bench, files=one) for one in (sizes.small, sizes.files))]
+    rows = [_least_beside(bench, files=sizes.files), *_least_hooks(bench)]
+    rows += [_least_one_shot(bench, files=files) for files in (sizes.small, sizes.files)]
     alone = rate(roots, os.path.join(bench.place, "stores", "least"), saves=sizes.saves_a_saver)
     return [
         *rows,
@@ -751,6 +776,7 @@ def _least_one_shot(bench: Bench, *, files: int) -> Row:
         marshal.dump(listed(root), file)
     taken: Taken = {"lastgood": [], "git": []}
     for turn in range(600_000, 600_000 + bench.sizes.rounds):
+        bench.begin_second()
         trees.edit(root, files=files, count=10, turn=turn)
         changed = [os.path.join(root, path) for path in trees.edited(files=files, count=10, turn=turn)]
         os.sync()
@@ -758,48 +784,6 @@ def _least_one_shot(bench: Bench, *, files: int) -> Row:
         taken["git"].append(git.save())
     row = compared(f"the least: one-shot save, {files:,} files, 10 changed", taken, limit=1)
     return replace(row, target="-", met=None)
-
-
-def _least_of(bench: Bench, *, files: int) -> list[Row]:
-    git, root = Git(), bench.tree(files, purpose="least-git")
-    git.open(root, bench.store(git))
-    git.first()
-    mine, store = bench.tree(files, purpose="least"), os.path.join(bench.place, "stores", f"least-{files}")
-    bare, proving = Least(mine, store), Proving(mine, f"{store}-proving")
-    by_verb: dict[str, Callable[[list[str]], None]] = {"save": bare.save, "restore": bare.restore}
-    by_verb |= {"unchanged": bare.unchanged, "proven": proving.unchanged}
-    time.sleep(1.1)
-    git.unchanged()
-    turns = iter(range(300_000, 400_000))
-
-    def by_git(verb: str) -> float:
-        if verb in {"save", "restore"}:
-            trees.edit(root, files=files, count=10, turn=next(turns))
-        return {"save": git.save, "restore": git.restore}.get(verb, git.unchanged)()
-
-    def by_least(verb: str) -> float:
-        changed = bare.edited(next(turns)) if verb in {"save", "restore"} else []
-        before = time.perf_counter()
-        by_verb[verb](changed)
-        return time.perf_counter() - before
-
-    rows = []
-    for verb, work in (
-        ("unchanged", "no-change save"),
-        ("proven", "no-change save that is to be believed"),
-        ("save", "10-file save, durable"),
-        ("restore", "restore of 10 files"),
-    ):
-        taken: Taken = {"lastgood": [], "git": []}
-        for turn in range(2 * bench.sizes.rounds):
-            pair = (("lastgood", by_least), ("git", by_git))
-            for side, measure in pair if turn % 2 else pair[::-1]:
-                os.sync()
-                taken[side].append(measure(verb))
-        rows.append(
-            replace(compared(f"the least: {work}, {files:,} files", taken, limit=1), target="-", met=None)
-        )
-    return rows
 
 
 ROWS: dict[str, Callable[[Bench], list[Row]]] = {
@@ -830,10 +814,6 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
 
 # These take many minutes, and are only measured if they are asked for.
 LONG = ("linux", "million")
-
-
-def _nothing(_turn: int) -> None:
-    """Change nothing between rounds."""
 
 
 def _editor(roots: Sequence[str], *, files: int, base: int) -> Callable[[int], None]:

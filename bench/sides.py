@@ -458,6 +458,16 @@ def watching() -> Driven:
     return Driven("watching", python=PYTHON, script="drive_lastgood.py", watch="yes")
 
 
+def asking() -> Driven:
+    """Return the least that a save which changed nothing takes: to ask for the state of every file."""
+    return Driven("asking", python=PYTHON, script="drive_least.py")
+
+
+def believed() -> Driven:
+    """Return the least that a save or a restore takes which is to be believed."""
+    return Driven("believed", python=PYTHON, script="drive_least.py", believed="yes")
+
+
 def praisonai() -> Driven:
     """Return PraisonAI's checkpoints."""
     return Driven("PraisonAI", python=PEERS, script="drive_praisonai.py")
