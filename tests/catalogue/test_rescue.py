@@ -15,8 +15,9 @@ import pytest
 from lastgood.catalogue import Query, rebuild, rows
 from lastgood.catalogue.backup import ask, clear, is_sound, pack, soundest_backup, unpack
 from lastgood.catalogue.checkpoints import SqliteCatalogue
+from lastgood.catalogue.database import RESCUE
 from lastgood.catalogue.rebuild import restore_from_backup
-from lastgood.errors import Damaged
+from lastgood.errors import Busy, Damaged, Storage
 from lastgood.model.checkpoint import Checkpoint, Manifest, encode
 from lastgood.model.operation import Operation
 from lastgood.model.run import PlannedRun, WorkPlan
@@ -367,7 +368,7 @@ def test_an_interrupted_repair_is_finished_by_the_next(
             repair(catalogue.path)
     with pytest.raises(Damaged, match="interrupted"):
         SqliteCatalogue.open(catalogue.path, clock=FakeClock())
-    assert "finished" in repair(catalogue.path)[0]
+    assert ("finished" if ends == "rename" else "rebuilt") in repair(catalogue.path)[0]
     assert numbers(reopened(catalogue.path)) == [(1, True)]
 
 
@@ -451,6 +452,56 @@ def test_rows_of_an_older_catalogue_that_was_put_back_come_under_new_numbers(
     assert [one.session for one in work.runs(KEY, limit=9)] == [f"ses_{name}" for name in names]
     assert [one.session for one in work.effects(KEY)] == [f"ses_{name}" for name in names[::-1]]
     assert [work.progress(f"ses_{name}").goal for name in names] == names
+
+
+def test_nobody_changes_a_catalogue_between_its_reading_and_its_replacing(
+    catalogue: SqliteCatalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K4: a session has it open; what it recorded then would be in the one that is set aside."""
+    older = kept_older(catalogue)
+    catalogue.back_up()
+    do_work(catalogue, "lost")
+    catalogue.back_up()
+    put_back(catalogue, older).close()
+    beside = SqliteCatalogue.open(catalogue.path, clock=FakeClock(), create=False, wait=0)
+    rename = os.rename
+    moved: list[str] = []
+
+    def renamed(old: str, new: str) -> None:
+        with pytest.raises(Storage if moved[1:] else Busy):  # then it is gone from its place
+            do_work(beside, "beside")
+        moved.append(new)
+        rename(old, new)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", renamed)
+        repair(catalogue.path)
+    assert moved[0] == catalogue.path + RESCUE
+    assert moved[-1] == catalogue.path
+    do_work(beside, "later")
+    assert [one.id for one in reopened(catalogue.path).operations(KEY)] == ["op_later", "op_lost"]
+
+
+def test_what_was_recorded_since_a_repair_that_was_killed_is_in_the_next(
+    catalogue: SqliteCatalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K4: somebody who has the catalogue open goes on with it as long as it is in its place."""
+    older = kept_older(catalogue)
+    catalogue.back_up()
+    do_work(catalogue, "lost")
+    catalogue.back_up()
+    beside = put_back(catalogue, older)
+
+    def killed(*_arguments: object, **_named: object) -> list[str]:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rebuild, "_set_aside", killed)
+        with pytest.raises(KeyboardInterrupt):
+            repair(catalogue.path)
+    do_work(beside, "since")
+    repair(catalogue.path)
+    assert {one.id for one in reopened(catalogue.path).operations(KEY)} == {"op_since", "op_lost"}
 
 
 def test_a_step_of_an_older_catalogue_stays_after_the_checkpoint_that_it_was_after(

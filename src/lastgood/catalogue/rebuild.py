@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from contextlib import ExitStack, contextmanager
 
 from lastgood.catalogue import rows as forms
 from lastgood.catalogue.backup import (
@@ -25,6 +26,7 @@ from lastgood.catalogue.database import (
     INDEXES,
     RESCUE,
     SEALED,
+    SLICE,
     application,
     broken_rows,
     broken_seal,
@@ -38,13 +40,14 @@ from lastgood.catalogue.database import (
     open_uri,
     prepare,
     reseal,
+    retry_while_busy,
     second_version,
     tables,
     version,
     write_second_version,
 )
 from lastgood.catalogue.rows import AWAITS_ADOPTION
-from lastgood.catalogue.sqlite import BROKEN, sqlite3, translate
+from lastgood.catalogue.sqlite import BROKEN, is_busy, sqlite3, translate
 from lastgood.catalogue.work import backed_up_parts, mend_lists, read_progress_row, torn_lists
 from lastgood.errors import Damaged, Internal, LastgoodError, Storage
 from lastgood.files import make_directories, sync_directory, sync_file
@@ -427,13 +430,31 @@ def restore_from_backup(path: str, *, generation: str, at: int) -> tuple[str, ..
     if _stands(path):
         return ()
     try:
-        done = _prepare_replacement(path, generation=generation)
-        done += _set_aside(path, at=at)
-        os.rename(path + RESCUE, path)
-        sync_directory(os.path.dirname(path))
+        with _changed_by_nobody(path):
+            done = _prepare_replacement(path, generation=generation)
+            done += _set_aside(path, at=at)
+            os.rename(path + RESCUE, path)
+            sync_directory(os.path.dirname(path))
     except (sqlite3.Error, OSError) as error:
         raise translate(error, path) from error
     return tuple(done)
+
+
+@contextmanager
+def _changed_by_nobody(path: str) -> Iterator[None]:
+    """Have who changes a catalogue wait, to find that it was replaced (`Database.write`).
+
+    Sessions do not ask for the store's lock. One that is so damaged that it cannot be held nobody changes.
+    """
+    with ExitStack() as held:
+        try:
+            connection = open_uri(path, "mode=rw", wait=SLICE)
+            held.callback(connection.close)
+            retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"), path=path, wait=DEFAULT_WAIT)
+        except sqlite3.Error as error:
+            if is_busy(error):
+                raise
+        yield
 
 
 def _stands(path: str) -> bool:
@@ -451,7 +472,8 @@ def _stands(path: str) -> bool:
 
 
 def _prepare_replacement(path: str, *, generation: str) -> list[str]:
-    if os.path.exists(path + RESCUE) and is_sound(path + RESCUE):
+    # As long as the damaged one is in its place, somebody who has it open may have gone on with it.
+    if not os.path.exists(path) and os.path.exists(path + RESCUE) and is_sound(path + RESCUE):
         return ["an interrupted repair of the catalogue was finished"]
     found = salvage(path)
     backup = soundest_backup(path)
@@ -581,14 +603,17 @@ def _name_workspaces(connection: sqlite3.Connection) -> None:
 
 
 def _set_aside(path: str, *, at: int) -> list[str]:
-    """Move a catalogue and its log out of the way: a log that stayed would be applied to the new file."""
+    """Move a catalogue and its log out of the way: a log that stayed would be applied to the new file.
+
+    The catalogue goes first: if that is all that happens, nobody takes it for whole without its log.
+    """
     present = [path + suffix for suffix in ("", *_SIDECARS) if os.path.exists(path + suffix)]
     if not present:
         return []
     stamp = iso(at).replace(":", "").replace("-", "")
     folder = os.path.join(os.path.dirname(path), DAMAGED, f"catalogue-{stamp}")
     make_directories(os.fsencode(folder))
-    for name in reversed(present):
+    for name in present:
         os.rename(name, os.path.join(folder, os.path.basename(name)))
     sync_directory(folder)
     sync_directory(os.path.dirname(folder))
