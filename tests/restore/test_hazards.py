@@ -396,6 +396,23 @@ def test_nothing_is_touched_on_another_file_system(field: Field) -> None:
         ctypes.CDLL(None).umount2(field.at(b"mount"), 2)
 
 
+def test_a_file_that_something_is_mounted_on_is_told_as_that(field: Field) -> None:
+    """Containers are given single files so; the disk says no more than that it is busy."""
+    for name in (b"bound", b"file"):
+        with open(field.at(name), "wb") as file:
+            file.write(name)
+    if ctypes.CDLL(None).mount(field.at(b"bound"), field.at(b"file"), None, 4096, None):
+        pytest.skip("mounting is not allowed here")
+    try:
+        outcomes = field.apply(field.plan({b"bound": (0o644, b"bound"), b"file": (0o644, b"other")}))
+        assert [(one.path, one.result, one.reason) for one in outcomes] == [
+            (b"file", "failed", "something is mounted on it")
+        ]
+        assert sorted(os.listdir(field.at(b"."))) == [b"bound", b"file"]
+    finally:
+        ctypes.CDLL(None).umount2(field.at(b"file"), 2)
+
+
 def _as_nobody(act: Callable[[], None]) -> int:
     """Do something as a user without privileges, and return 0 if it went well."""
 

@@ -563,6 +563,31 @@ def test_a_consent_is_told_the_plan_beside_somebody_who_saves(
     assert (project / "file").read_text() == "then"
 
 
+def test_a_plan_that_has_changed_while_a_save_was_waited_for_is_told_again_and_carried_out(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    """T1, T16: who agrees to any plan is not told that it has changed."""
+    (project / "file").write_text("then")
+    saved = workspace.save().checkpoint
+    (project / "file").write_text("now")
+    told: list[RestorePlan] = []
+    saving = ExitStack()
+
+    def agree(plan: RestorePlan) -> None:
+        told.append(plan)
+        if len(told) == 1:
+            (project / "file").write_text("edited beside the save")
+            saving.close()
+
+    with saving:
+        key = saved.manifest.workspace_key
+        saving.enter_context(FlockLocks(os.fsencode(store)).share_workspace(key, wait=0))
+        report = workspace.restore(saved.id, consent=agree)
+    assert (len(told), report.planned) == (2, told[1])
+    assert (project / "file").read_text() == "then"
+    assert workspace.read(not_none(report.guard), "file") == b"edited beside the save"
+
+
 def test_a_consent_is_not_passed_over_where_there_is_no_plan(
     workspace: Workspace, project: Path, tmp_path: Path
 ) -> None:

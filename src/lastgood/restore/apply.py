@@ -493,6 +493,8 @@ def _keeping_special(wanted: int) -> Callable[[int], int]:
 def _reason(error: OSError) -> str:
     if is_nowhere(error):
         return "its directory is not there any more"
+    if error.errno == errno.EBUSY:
+        return "something is mounted on it"
     return (error.strerror or str(error)).lower()
 
 

@@ -341,7 +341,8 @@ def restore(
     """Plan and apply at one go; the same scan serves both unless the guard has to hold more.
 
     ``consent`` is told the plan before anything is changed; what it raises leaves all as it is. For that
-    nobody who saves is waited for: beside them it is told by a look of its own.
+    nobody who saves is waited for: beside them it is told by a look of its own, and once they have ended
+    what it has become, if that is another.
     """
     waits = consent is None or is_gone(context.root)
     with ExitStack() as held:
@@ -351,23 +352,30 @@ def restore(
             if consent is None or waits:
                 raise
         else:
-            _admit(context, request)
-            with _folder_made(restoring) as made_again:
-                return _restored(restoring, view, request, consent=consent).replace(folder_made=made_again)
-    made = plan_restore(context, view, request)
-    demand_consent(consent, made)
-    return apply(context, view, made)
+            return _restored(restoring, view, request, consent=consent)
+    agreed = plan_restore(context, view, request)
+    demand_consent(consent, agreed)
+    with RestoreTransaction(context) as restoring:
+        return _restored(restoring, view, request, consent=consent, agreed=agreed)
 
 
 def _restored(
-    restoring: RestoreTransaction, view: View, request: RestoreRequest, *, consent: PlanConsent | None
+    restoring: RestoreTransaction,
+    view: View,
+    request: RestoreRequest,
+    *,
+    consent: PlanConsent | None,
+    agreed: RestorePlan | None = None,
 ) -> RestoreReport:
-    with _planned(restoring, view, request) as (made, snapshot):
-        if consent is not None:
-            demand_consent(consent, made)
-        if not any(step.forced for step in made.steps):
-            return _carry_out(restoring, made, snapshot, target=request.target)
-    return _scan_and_apply(restoring, made, request.target)
+    _admit(restoring.context, request)
+    with _folder_made(restoring) as folder_made:
+        with _planned(restoring, view, request) as (made, snapshot):
+            if consent is not None and (agreed is None or made.id != agreed.id):
+                demand_consent(consent, made)
+            if not any(step.forced for step in made.steps):
+                report = _carry_out(restoring, made, snapshot, target=request.target)
+                return report.replace(folder_made=folder_made)
+        return _scan_and_apply(restoring, made, request.target).replace(folder_made=folder_made)
 
 
 def demand_consent(consent: Callable[[Told], object], told: Told) -> None:

@@ -176,8 +176,9 @@ class Restores(OpenWorkspace):
         changed. ``discard`` goes on where something present cannot be copied, ``force`` although
         another session is at work. ``only_agent`` takes back what an agent changed in a ``session`` (by
         default the last one), since the checkpoint if one is given, and keeps what everybody else did.
-        ``consent`` is told the plan before anything is changed; what it raises leaves all as it is. What it
-        asks of the workspace's files itself is refused (`Busy`), for the restore holds them.
+        ``consent`` is told the plan before anything is changed, and once more where another came of it
+        while somebody who saves was waited for; what it raises leaves all as it is. What it asks of the
+        workspace's files itself is refused (`Busy`), for the restore holds them.
         """
         extent = Extent(
             only=only,
