@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gzip
 import os
@@ -633,6 +634,26 @@ def test_altered_operations_are_left_out_and_dropped(catalogue: SqliteCatalogue)
     assert len(catalogue.mend()) == 1
     assert catalogue.fault() is None
     assert catalogue.operations(KEY) == [kept]
+
+
+def test_a_disk_that_fails_while_a_backup_is_looked_into_is_told_as_that(
+    catalogue: SqliteCatalogue, save: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(1)
+    catalogue.back_up()
+    alter(catalogue.path, "UPDATE workspace SET path = x'2f'")
+    opening = os.open
+
+    def opened(path: str, flags: int, mode: int = 0o777) -> int:
+        if "plain" in path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return opening(path, flags, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", opened)
+        with pytest.raises(Storage, match="Input/output error"):
+            catalogue.mend()
+    assert catalogue.mend()
 
 
 def test_an_altered_operation_is_mended_as_the_backup_has_it(catalogue: SqliteCatalogue) -> None:

@@ -723,8 +723,12 @@ class CatalogueMaintainer(CatalogueWriter):
 
         if self._database.read(is_whole):
             return []
-        backed_up = backed_up_work(self.path, self._database.read(altered_work))
-        parts = parts_in_backup(self.path)
+        backed_up, parts = self._database.read(
+            lambda connection: (
+                backed_up_work(self.path, altered_work(connection)),
+                parts_in_backup(self.path),
+            )
+        )
         return self._database.write(
             lambda connection: mend(connection, backed_up=backed_up, parts=parts, objects=self._objects)
         )
