@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Self
 
 import lastgood
-from lastgood.lease import current_work
 from lastgood.model.checkpoint import Checkpoint
 from lastgood.model.operation import Part, PartOutcome
 from lastgood.restore.parts import git as part_of_git
@@ -94,7 +93,7 @@ class Bench:
 
     def plan(self, target: Checkpoint) -> Part | None:
         context = self.workspace._context
-        return next(iter(part_of_git.plan(context, target, standing=current_work(context))), None)
+        return next(iter(part_of_git.plan(context, target)), None)
 
     def planned(self, target: Checkpoint) -> Part:
         """Plan where something is to be done, all that is there now being saved."""

@@ -242,6 +242,21 @@ def test_a_sheet_says_what_stat_does(tmp_path: Path, files: int) -> None:
     os.close(descriptor)
 
 
+@pytest.mark.parametrize("files", [1, 65])
+def test_a_sheet_tells_of_files_with_several_links_where_these_count(tmp_path: Path, files: int) -> None:
+    (tmp_path / "folder" / "below").mkdir(parents=True)
+    for number in range(files):
+        (tmp_path / f"file{number}").touch()
+    descriptor, sheet = os.open(tmp_path, os.O_RDONLY), states.Sheet(links=True)
+    names = [b"folder", *(b"file%d" % number for number in range(files))]
+    assert sheet.ask(descriptor, names)
+    before = sheet.has_links
+    os.link(tmp_path / "file0", tmp_path / "folder" / "alias")
+    assert sheet.ask(descriptor, names)
+    assert (before, sheet.has_links) == (False, True)
+    os.close(descriptor)
+
+
 def test_of_the_kernels_own_files_times_prove_nothing() -> None:
     descriptor = os.open("/proc", os.O_RDONLY)
     assert mounts.proving_device(descriptor) is None

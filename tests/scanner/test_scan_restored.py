@@ -6,14 +6,18 @@ import os
 import random
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from lastgood.model.tree import Counts
 from lastgood.restore.site import PathReader
 from lastgood.scanner import read
 from lastgood.scanner.read import file_system, open_file
 from lastgood.workspace import Workspace
+
+Open = Callable[..., Workspace]
 
 
 @pytest.fixture
@@ -60,6 +64,30 @@ def test_the_next_scan_reads_nothing_that_a_restore_brought(
 
     assert not workspace.save("two", kind="auto").created
     assert opened == []
+
+
+@pytest.mark.usefixtures("exact")
+def test_where_it_watches_the_next_scan_reads_nothing_that_a_restore_brought_either(
+    opened: Open, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(project)
+    workspace = opened(watch=True)
+    saved = workspace.save("one").checkpoint
+    (project / "d1" / "e1" / "f1").write_text("edited")
+    (project / "d2" / "e2" / "f2").unlink()
+    workspace.restore(saved.id)
+    opened_files: list[bytes] = []
+
+    def counted(name: bytes, *, directory: int) -> int:
+        opened_files.append(name)
+        return open_file(name, directory=directory)
+
+    monkeypatch.setattr(read, "open_file", counted)
+
+    assert not workspace.save("two", kind="auto").created
+    assert opened_files == []
+    (project / "d2" / "e2" / "f2").write_text("edited, too")
+    assert workspace.save("three").checkpoint.manifest.changes == Counts(modified=1)
 
 
 @pytest.mark.usefixtures("exact")
@@ -136,12 +164,13 @@ def test_a_tree_that_a_sweep_has_freed_is_stored_again_after_a_restore_has_led_t
 
 
 @pytest.mark.usefixtures("exact")
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("seed", "opening"), [(0, {}), (1, {"watch": True})])
 def test_any_series_of_restores_comes_out_as_without_a_cache(
-    workspace: Workspace, project: Path, store: Path, seed: int
+    opened: Open, project: Path, store: Path, seed: int, opening: dict[str, bool]
 ) -> None:
     chance = random.Random(seed)
     plant(project)
+    workspace = opened(**opening)
     saved = [workspace.save("first").checkpoint.id]
     [cache] = (store / "workspaces").iterdir()
     for turn in range(8):

@@ -9,11 +9,12 @@ import ctypes
 import os
 import struct
 
-from lastgood.value import Value
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    # The watch of a directory, what happened in it, and to which name: empty where it is about itself.
+    Event = tuple[int, int, bytes]
 
 MODIFY = 0x2
 ATTRIBUTES = 0x4
@@ -33,14 +34,6 @@ _NON_BLOCKING = os.O_NONBLOCK
 # Watch, events, cookie, length of the name.
 _HEAD = struct.Struct("iIII")
 _READ_BYTES = 1 << 16
-
-
-class Event(Value):
-    """Something that happened in a watched directory; ``name`` is empty where it is about itself."""
-
-    watch: int
-    mask: int
-    name: bytes
 
 
 class Inotify:
@@ -72,7 +65,7 @@ class Inotify:
             while start < len(pending):
                 watch, mask, _, length = _HEAD.unpack_from(pending, start)
                 start += _HEAD.size
-                yield Event(watch=watch, mask=mask, name=pending[start : start + length].rstrip(b"\0"))
+                yield watch, mask, pending[start : start + length].rstrip(b"\0")
                 start += length
 
     def close(self) -> None:

@@ -422,7 +422,9 @@ class Lister:
         self._device = device
         self._clock = clock
         # On other devices an answer may take as long as a network does: nobody's threads wait for that.
-        self._sheet = None if device is None else sheet()
+        self._sheet = None if device is None else sheet(links=watch is not None)
+        # Whether anything but a directory may have several links of what was listed last.
+        self.may_have_links = True
 
     def list(self, descriptor: int, *, known: Record | None) -> Listing:
         """List a directory, of which a record may be ``known``; OSError if that is refused."""
@@ -454,9 +456,11 @@ class Lister:
 
     def _ask(self, descriptor: int, names: bytes, here: Seen) -> bytes:
         """Ask for each entry of a directory, which is on the device if it was seen there."""
+        self.may_have_links = True
         if here and self._sheet is not None:
             states = self._sheet.ask(descriptor, names_of(names))
             if states is not None:
+                self.may_have_links = self._sheet.has_links
                 return states
         return packed(ask(descriptor, names_of(names)))
 

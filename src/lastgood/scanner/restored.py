@@ -83,13 +83,13 @@ class Restored:
     ) -> None:
         self._missing = missing
         self._known = known
-        self._then = then
+        self._then = dict(then.items())
         self._rows_of = rows_of
         self._rows_then = rows_then
         self._ignored = ignored
         self._proves = proves
         self._cap = cap
-        self.kept: MutableMapping[bytes, Record] = dict(known.records)
+        self.kept: MutableMapping[bytes, Record] = dict(known.records.items())
         # What came to be in directories that are there, by their paths.
         self._places: dict[bytes, Brought] = {}
         self.nodes: dict[bytes, Node] = {}

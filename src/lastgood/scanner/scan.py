@@ -69,7 +69,7 @@ from lastgood.scanner.select import (
     Selector,
     relative,
 )
-from lastgood.scanner.walk import Builder, Trust, Walk, entry_of
+from lastgood.scanner.walk import Builder, Trust, Walk, by_parent, entry_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,12 +172,13 @@ class WorkspaceScan:
         self._known = known
         self.snapshot = snapshot
         self.worth_keeping: bool = worth_keeping
-        # What is known with what a restore has brought since; None where nothing was taken in.
-        self._brought: CachedTree | None = None
+        # What is known with what a restore has brought since, and to which directories; None without that.
+        self._brought: tuple[CachedTree, Collection[bytes]] | None = None
         # Who hears of changes, and is told what was kept.
         self.watch: DirectoryWatch | None = None
         # The directories that were looked at, where all others are as the last scan knew them.
         self.visited: Collection[bytes] | None = None
+        self._visited_by_parent: Mapping[bytes, Collection[bytes]] | None = None
         self.exact_on: Callable[[int], int | None] = multigrain_device
         # Who is told where nobody watches.
         self.remember: Callable[[CachedTree], None] | None = None
@@ -284,9 +285,7 @@ class WorkspaceScan:
             return None
         gone, came = dict(old), []
         known, present = self._known, self.snapshot.records
-        visited = None
-        if self.visited is not None:
-            visited = {one.rpartition(b"/")[2] for one in self.visited if one and parent(one) == path}
+        visited = self._visited_in(path)
         for name, row in new.items():
             was = old.get(name)
             same = was is row or was == row
@@ -298,6 +297,14 @@ class WorkspaceScan:
             else:
                 came.append(row)
         return _entries(path, gone.values(), self._known), _entries(path, came, self.snapshot.records)
+
+    def _visited_in(self, path: bytes) -> Collection[bytes] | None:
+        """Return the names of those directories in one that were looked at; None where all may have been."""
+        if self.visited is None:
+            return None
+        if self._visited_by_parent is None:
+            self._visited_by_parent = by_parent(filter(None, self.visited))
+        return self._visited_by_parent.get(path, ())
 
     def was_read(self, path: bytes) -> bool:
         """Tell whether it is certain that this scan read a file or link, and no cache told of it."""
@@ -324,29 +331,29 @@ class WorkspaceScan:
 
         Where a process watches that is put off, as long as it is little.
         """
-        if self._brought is not None:
-            kept = cache.keep(self._folder, self._brought)
-            self._brought = None
-            if kept is not None and self.remember is not None:
-                self.remember(kept)
-            return
-        if not self.worth_keeping:
+        brought, self._brought = self._brought, None
+        if brought is None and not self.worth_keeping:
             return
         self.worth_keeping = False
-        if self.watch is not None:
-            self.watch.keep(self._folder, self.snapshot, result=self.result)
-            return
-        kept = cache.keep(self._folder, self.snapshot)
-        if kept is not None and self.remember is not None:
-            self.remember(kept)
+        snapshot, places = brought or (self.snapshot, ())
+        if self.watch is None:
+            kept = cache.keep(self._folder, snapshot)
+            if kept is not None and self.remember is not None:
+                self.remember(kept)
+        elif brought is None:
+            self.watch.keep(self._folder, snapshot, result=self.result)
+        else:
+            self.watch.keep_restored(self._folder, snapshot, scanned=self.snapshot.records, places=places)
 
     def take_in(self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int) -> None:
         """Take what a restore has brought since into what is going to be kept, as far as that can be.
 
-        Where a process watches nothing is: it has heard of all that the restore did, and looks at that.
+        Where somebody watches, who hears of all that the restore did, no directory may be gone.
         """
-        if brought and self.watch is None:
-            self._brought = self._restored(brought, writer=writer, cap=cap)
+        found = self._restored(brought, writer=writer, cap=cap) if brought else None
+        if found is None or (self.watch is not None and len(found.records) != len(self.snapshot.records)):
+            return
+        self._brought = found, {parent(path) for path in brought}
 
     def _restored(
         self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int

@@ -27,7 +27,7 @@ _ROWS: Final = 64
 # struct statx of <linux/stat.h>, the same for every processor: where in it the columns lie.
 _ROW_BYTES: Final = 256
 _EIGHTS, _FOURS, _TWOS = _ROW_BYTES // 8, _ROW_BYTES // 4, _ROW_BYTES // 2
-_MODE, _INODE, _SIZE, _CTIME, _CTIME_NS, _MTIME, _MTIME_NS = 28, 32, 40, 96, 104, 112, 120
+_LINKS, _MODE, _INODE, _SIZE, _CTIME, _CTIME_NS, _MTIME, _MTIME_NS = 16, 28, 32, 40, 96, 104, 112, 120
 _SECOND: Final = 1_000_000_000
 # AT_SYMLINK_NOFOLLOW and AT_NO_AUTOMOUNT, STATX_BASIC_STATS: what `os.lstat` asks.
 _FLAGS: Final = 0x100 | 0x800
@@ -39,6 +39,7 @@ _IS_DIRECTORY: Final = bytes(byte & 0xF0 == FORMAT_DIRECTORY >> 8 for byte in ra
 # What is said of a directory beside its mode changes with what is in it.
 _END: Final = _MTIME_NS + 4
 _NOTHING: Final = bytes(_END - _INODE)
+_ONE_LINK: Final = pack("=I", 1)
 
 
 # --- As they are kept: blocks of so many entries, in each the columns one after another ---
@@ -100,9 +101,12 @@ def ask(descriptor: int, names: Sequence[bytes]) -> list[Evidence | int]:
 
 
 class Sheet:
-    """Memory for some answers, to be used by one scan, and the call that fills it."""
+    """Memory for some answers, to be used by one scan, and the call that fills it.
 
-    def __init__(self) -> None:
+    Where links count, ``has_links`` tells whether anything but a directory had several when last asked.
+    """
+
+    def __init__(self, *, links: bool = False) -> None:
         from lastgood.scanner.libc import look_up, pointers
 
         self._call = look_up("statx")
@@ -110,9 +114,12 @@ class Sheet:
         self._rows = pointers(self._memory, apart=_ROW_BYTES)
         memory = memoryview(self._memory)
         self._eights, self._fours, self._twos = memory.cast("Q"), memory.cast("I"), memory.cast("H")
+        self._counts_links = links
+        self.has_links = links
 
     def ask(self, descriptor: int, names: Sequence[bytes]) -> bytes | None:
         """Return what is said of each entry of an open directory; None if one could not be asked."""
+        self.has_links = False
         if len(names) <= _ROWS:
             return self._asked(descriptor, names)
         blocks = []
@@ -133,8 +140,11 @@ class Sheet:
         while place >= 0:
             start = place * _ROW_BYTES
             self._memory[start + _INODE : start + _END] = _NOTHING
+            self._memory[start + _LINKS : start + _LINKS + len(_ONE_LINK)] = _ONE_LINK
             place = directories.find(1, place + 1)
         eights, fours = self._eights, self._fours
+        if self._counts_links:
+            self.has_links |= fours[_LINKS // 4 : many * _FOURS : _FOURS].tobytes() != _ONE_LINK * many
         return b"".join(
             (
                 eights[_INODE // 8 : many * _EIGHTS : _EIGHTS].tobytes(),
@@ -148,9 +158,9 @@ class Sheet:
         )
 
 
-def sheet() -> Sheet | None:
+def sheet(*, links: bool = False) -> Sheet | None:
     """Return a sheet for one scan; None where no call can fill it."""
     try:
-        return Sheet()
+        return Sheet(links=links)
     except (ImportError, OSError):  # a Python without `_ctypes`, a library without the call
         return None

@@ -175,7 +175,7 @@ class Walk:
                 from lastgood.scanner.revised import revise  # lazily: only where a process watches
 
                 self.kept = revise(self._records)
-                self._leading = _by_parent(self._ways)
+                self._leading = by_parent(self._ways)
         worthwhile = self.watch is None and top is not None and top[FILES] >= WORTHWHILE_FILES
         if trust.verdicts and trust.objects and worthwhile:
             from lastgood.scanner.parallel import begin
@@ -326,7 +326,14 @@ class Walk:
             return Frame(descriptor, path=path, token=above, below=[])
         if self.watch is not None:
             covered = covered and not listing.lost
-            self.watch.listed(path, descriptor, names=listing.names, stats=listing.stats, covered=covered)
+            self.watch.listed(
+                path,
+                descriptor,
+                names=listing.names,
+                states=listing.states,
+                covered=covered,
+                may_have_links=self._lister.may_have_links,
+            )
         if record is not None and listing.fits(record) and self._still_holds(record, path, above):
             if listing.proves_more(record):
                 self.renewed += 1
@@ -385,7 +392,8 @@ class Walk:
         )
 
 
-def _by_parent(paths: Iterable[bytes]) -> dict[bytes, set[bytes]]:
+def by_parent(paths: Iterable[bytes]) -> dict[bytes, set[bytes]]:
+    """Return the names of some paths by the directory that holds them."""
     found: dict[bytes, set[bytes]] = {}
     for path in paths:
         above, _, name = path.rpartition(b"/")

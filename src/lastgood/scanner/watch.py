@@ -51,10 +51,11 @@ from lastgood.scanner.inotify import (
     OVERFLOWED,
     Inotify,
 )
+from lastgood.scanner.states import unpacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from lastgood.host import ScanResult
     from lastgood.scanner import Evidence, Record
@@ -312,20 +313,23 @@ class DirectoryWatch:
 
     def _listen(self) -> None:
         gone: set[bytes] = set()
-        for event in self._inotify.read():
-            if event.mask & OVERFLOWED:
+        told: set[bytes] = set()
+        for watch, mask, name in self._inotify.read():
+            if mask & OVERFLOWED:
                 self.doubt()
                 self._heard = self._is_marked = True
-            elif event.watch == self._marked:
+            elif watch == self._marked:
                 self._is_marked = True
-            path = self._paths.get(event.watch)
+            path = self._paths.get(watch)
             if path is None:
                 continue
-            self._heard = True
-            self._last = None
-            self._distrust(path)
-            if event.mask & OF_DIRECTORY and event.mask & _ENTRIES:
-                gone.add(join(path, event.name))
+            if path not in told:  # of a file that is replaced ten things are told
+                told.add(path)
+                self._heard = True
+                self._last = None
+                self._distrust(path)
+            if mask & OF_DIRECTORY and mask & _ENTRIES:
+                gone.add(join(path, name))
         if gone:
             self._forget(gone)
         self._hear_of_mounts()
@@ -386,15 +390,19 @@ class DirectoryWatch:
         return False
 
     def listed(
-        self, path: bytes, descriptor: int, *, names: bytes, stats: Sequence[Evidence | int], covered: bool
+        self,
+        path: bytes,
+        descriptor: int,
+        *,
+        names: bytes,
+        states: bytes,
+        covered: bool,
+        may_have_links: bool,
     ) -> None:
         """Take note of what was found in a directory, and whether it may be vouched for."""
-        files = (
-            name
-            for name, state in zip(names.split(b"\0"), stats, strict=True)
-            if not isinstance(state, int) and state[0] & FORMAT_MASK == FORMAT_FILE
-        )
-        has_links = bool(names) and self._has_links(files, descriptor)
+        # Where a file with several links was met, each has to be asked for: it may have one by now.
+        looks = bool(names) and (may_have_links or bool(self._linked))
+        has_links = looks and self._has_links(names.split(b"\0"), unpacked(states), descriptor)
         if covered and not has_links:
             self._listed.add(path)
 
@@ -480,12 +488,36 @@ class DirectoryWatch:
 
         Where another thread's scan goes on for long neither is done, and the next looks at more.
         """
+        self._keep(
+            folder, snapshot, remember=lambda kept: self.remember(result, kept, scanned=snapshot.records)
+        )
+
+    def keep_restored(
+        self, folder: bytes, snapshot: CachedTree, *, scanned: Mapping[bytes, Record], places: Iterable[bytes]
+    ) -> None:
+        """Do so with what a restore left of what was ``scanned``; ``places`` are the directories it changed.
+
+        The next scan looks at these.
+        """
+
+        def remember(kept: CachedTree) -> None:
+            self.known, self._last = kept, None
+            if self._records is not scanned:
+                return
+            self._records = kept.records
+            for path in places:
+                self._distrust(path)
+                self._marks.note(path, kept.records[path])
+
+        self._keep(folder, snapshot, remember=remember)
+
+    def _keep(self, folder: bytes, snapshot: CachedTree, *, remember: Callable[[CachedTree], None]) -> None:
         if not self._turns.acquire(timeout=_WAIT_TO_KEEP):
             return
         try:
             kept = snapshot if self._owe(folder, snapshot) else cache.keep(folder, snapshot)
             if kept is not None:
-                self.remember(result, kept, scanned=snapshot.records)
+                remember(kept)
         finally:
             self._turns.release()
         if self.is_owing and self._rest is not None:
@@ -548,9 +580,11 @@ class DirectoryWatch:
             self._owed = None
             self.close()
 
-    def _has_links(self, names: Iterable[bytes], descriptor: int) -> bool:
+    def _has_links(self, names: Iterable[bytes], stats: Iterable[Evidence | int], descriptor: int) -> bool:
         found = False
-        for name in names:
+        for name, state in zip(names, stats, strict=True):
+            if isinstance(state, int) or state[0] & FORMAT_MASK != FORMAT_FILE:
+                continue
             try:
                 seen = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             except OSError:  # gone, or replaced: it is heard of

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     class PartModule(Protocol):
         """What each of the modules offers."""
 
-        def plan(self, context: Context, target: Checkpoint, *, standing: CurrentWork) -> tuple[Part, ...]:
-            """Return what would be changed, a part a record; ``standing`` is how far the work has come."""
-
         def refuse(self, context: Context, part: Part) -> None:
             """Raise, before the first write, if the part cannot be brought about from what is there now."""
 
@@ -62,8 +59,24 @@ def planned(
     wanted = set(scopes)
     if target.manifest.conversation is None:
         wanted.discard("conversation")
-    made = (for_scope(scope).plan(context, target, standing=standing) for scope in ORDER if scope in wanted)
+    made = (_planned(context, target, scope=scope, standing=standing) for scope in ORDER if scope in wanted)
     return tuple(chain.from_iterable(made))
+
+
+def _planned(
+    context: Context, target: Checkpoint, *, scope: PartScope, standing: CurrentWork
+) -> tuple[Part, ...]:
+    if scope == "progress":
+        from lastgood.restore.parts import progress
+
+        return progress.plan(context, target, standing=standing)
+    if scope == "conversation":
+        from lastgood.restore.parts import conversation
+
+        return conversation.plan(context, target)
+    from lastgood.restore.parts import git
+
+    return git.plan(context, target)
 
 
 def unreadable(context: Context, target: Checkpoint, *, scopes: Sequence[str]) -> tuple[PartOutcome, ...]:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from lastgood.conversation.copies import Copy
     from lastgood.literals import ConversationForm
     from lastgood.model.checkpoint import Checkpoint, Conversation
-    from lastgood.model.session import CurrentWork
     from lastgood.transaction import RestoreTransaction
 
 _MOST_COPIES = 10_000
@@ -41,12 +40,7 @@ class Remark(Value):
     resume_command: str | None = None
 
 
-def plan(
-    context: Context,
-    target: Checkpoint,
-    *,
-    standing: CurrentWork,  # noqa: ARG001 - this is none of it
-) -> tuple[Part, ...]:
+def plan(context: Context, target: Checkpoint) -> tuple[Part, ...]:
     """Return the transcript that would be written.
 
     Nothing where there is none to write (see `remark`), or what is to be in it cannot be read (`unreadable`).

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.host import FoundGitPosition
     from lastgood.model.checkpoint import Checkpoint, GitState
-    from lastgood.model.session import CurrentWork
     from lastgood.transaction import RestoreTransaction
 
 _HEADS = "refs/heads/"
@@ -25,12 +24,7 @@ _UNBORN = "refs/heads/lastgood-before-first-commit"
 _CHANGED = "HEAD or the index changed since"
 
 
-def plan(
-    context: Context,
-    target: Checkpoint,
-    *,
-    standing: CurrentWork,  # noqa: ARG001 - this is none of it
-) -> tuple[Part, ...]:
+def plan(context: Context, target: Checkpoint) -> tuple[Part, ...]:
     """Return how HEAD and index would change; nothing if they stand as they did.
 
     Raises `Unsafe` or `Unsupported` where they cannot be put back.
