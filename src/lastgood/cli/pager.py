@@ -8,6 +8,7 @@ import signal
 import subprocess
 import termios
 from contextlib import suppress
+from select import select
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,10 +21,11 @@ _LESS = r"FRX-Ps?e(END) q\: leave:space\: more, q\: leave.$"
 def paged(content: bytes) -> bool:
     """Show text in the pager and wait for its end; False if it fits on the screen, or there is no pager.
 
-    ``PAGER`` names the program, a command for the shell; without it `less` is used.
+    ``PAGER`` names the program, a command for the shell; without it `less` is used. Who typed the next line
+    already goes on: a pager would take that for its own keys.
     """
     command = _pager(os.environ)
-    if not command or _fits(content):
+    if not command or _fits(content) or _is_typed_ahead():
         return False
     settings = termios.tcgetattr(1)
     try:
@@ -59,6 +61,11 @@ def _pager(environment: Mapping[str, str]) -> str:
         return "" if named.strip() in {"", "cat"} else named
     dumb = environment.get("TERM", "dumb") in {"", "dumb", "unknown"}
     return "" if dumb or shutil.which("less") is None else "less"
+
+
+def _is_typed_ahead() -> bool:
+    """Tell whether a whole line waits to be read from the terminal."""
+    return os.isatty(0) and bool(select([0], [], [], 0)[0])
 
 
 def _fits(content: bytes) -> bool:
