@@ -10,7 +10,9 @@ from lastgood.cli.references import apart, looked_up, time_meant
 from lastgood.cli.typed_paths import paths_of
 from lastgood.cli.wording import ago, changes, count, moment, padded, path_within, size, table, width
 from lastgood.errors import NotFound, Usage
+from lastgood.ids import is_checkpoint_id, short
 from lastgood.paths import printable, to_text
+from lastgood.rewind import BEGAN
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
@@ -198,7 +200,10 @@ def _facts(checkpoint: Checkpoint) -> list[tuple[str, str]]:
         facts.append(("conversation", _spoken(manifest.conversation)))
     if manifest.git is not None:
         facts.append(("git", _git(manifest.git)))
-    facts += [("note", f"{printable(key)} = {printable(value)}") for key, value in manifest.metadata.items()]
+    for key, value in manifest.metadata.items():
+        is_turns = key == BEGAN and is_checkpoint_id(value)
+        said = f"began at {short(value)}" if is_turns else f"{printable(key)} = {printable(value)}"
+        facts.append(("turn" if is_turns else "note", said))
     if checkpoint.damaged:
         facts.append(("damaged", printable(checkpoint.damaged)))
     facts += [("missing", f"{printable(to_text(gap.path))} ({gap.reason})") for gap in manifest.gaps]
