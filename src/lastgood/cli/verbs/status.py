@@ -80,10 +80,10 @@ def _told_with_ways(call: Call, console: Console) -> int:
         report = workspace.status()
         rows = _rows(report, workspace)
         latest = workspace.list(limit=_LOOKED_AT, guards=False, brief=True)
-        can_undo = bool(workspace.operations(can="undo"))
+        ways = _ways_back(workspace)
     after: list[str] = []
     if not call.has("quiet"):
-        after = _next(report, call, console, worked=worked_by(latest), can_undo=can_undo)
+        after = _next(report, call, console, worked=worked_by(latest), ways=ways)
     console.lines((*_fitting(report, call, console, rows=rows, after=len(after)), *after))
     return 0
 
@@ -112,10 +112,26 @@ def _rows(report: StatusReport, workspace: OpenWorkspace) -> dict[str, Checkpoin
     return {id: row_of(one, newest) for id, one in told.items()}
 
 
+def _ways_back(workspace: OpenWorkspace) -> list[tuple[str, str]]:
+    """Return how the last restore, say, is taken back; after an undo how that is done again."""
+    undone, done = workspace.operations(can="redo"), workspace.operations(can="undo")
+    if undone:
+        return [("redo", f"do the {undone[0].type} again that was taken back")]
+    return [("undo", f"take the last {done[0].type} back")] if done else []
+
+
 def _next(
-    report: StatusReport, call: Call, console: Console, *, worked: str | None, can_undo: bool
+    report: StatusReport,
+    call: Call,
+    console: Console,
+    *,
+    worked: str | None,
+    ways: Sequence[tuple[str, str]],
 ) -> list[str]:
-    """Return what to type next, for who typed no verb; what an agent ``worked`` by, turns or runs."""
+    """Return what to type next, for who typed no verb; what an agent ``worked`` by, turns or runs.
+
+    ``ways`` are those back from the last restore or undo.
+    """
     rows = []
     if report.state == "incomplete":
         rows.append(("recover", "go on with what was interrupted, or take it back"))
@@ -145,7 +161,7 @@ def _next(
             ("restore PATH", "bring one file or folder back"),
             ("restore PATH 1h", "the same, as it was an hour ago"),
             *([("rewind N", f"go back to before an agent's last N {worked}s")] if worked else ()),
-            *([("undo", "take the last restore back")] if can_undo else ()),
+            *ways,
             ("list", "see all checkpoints; of one file: log PATH"),
         ]
     typed = [(f"  {call.command(words)}", says) for words, says in (*rows, ("help", "all else"))]
