@@ -26,6 +26,10 @@ GapReason = Literal["too-large", "unreadable", "unsupported", "unstable", "budge
 NotHeldReason = Literal["ignored", "repository", GapReason]
 ChangeStatus = Literal["added", "modified", "deleted", "mode", "kind"]
 
+# --- Of git: why HEAD cannot be put back on its branch ---
+
+LeftBranch = Literal["moved", "gone", "taken"]
+
 # --- Of checkpoints ---
 
 Moment = Literal["before", "after"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Doubt,
         FindingState,
         Kind,
+        LeftBranch,
         NotHeldReason,
         Result,
         RewindUnit,
@@ -217,7 +218,8 @@ class BlameReport(Value):
 class HeadMoved(Value):
     """How the project's HEAD differs from the checkpoint's; ``commits`` is None if it cannot be told.
 
-    A branch is None where HEAD is detached, or there is no repository.
+    A branch is None where HEAD is detached, or there is no repository. ``left_branch`` says why HEAD could
+    not stand on the branch of then again without that being moved, None if it could.
     """
 
     commits: int | None
@@ -225,6 +227,7 @@ class HeadMoved(Value):
     to: str | None
     from_branch: OsText | None = None
     to_branch: OsText | None = None
+    left_branch: LeftBranch | None = None
 
 
 class NotHeld(Value):

@@ -366,7 +366,7 @@ def realign(
         raise Storage(
             f"the project's git could not be written: {error.strerror}"
             + (f"; delete what stayed there: {', '.join(left)}" if left else ""),
-            hint="fix the disk or its permissions, then: lastgood recover",
+            hint="fix the disk or its permissions, then restore with --git again",
         ) from error
 
 

@@ -256,6 +256,8 @@ def head_moved(context: Context, target: Checkpoint) -> HeadMoved | None:
     now = context.project.state(context.root) or GitState(head=None, branch=None)
     if (then.head, then.branch) == (now.head, now.branch):
         return None
+    from lastgood.restore.parts.git import left_branch  # lazily: most often HEAD is where it was
+
     commits = None
     if then.head is not None and now.head is not None:
         commits = context.project.commits_between(context.root, then.head, now.head)
@@ -265,6 +267,7 @@ def head_moved(context: Context, target: Checkpoint) -> HeadMoved | None:
         to=now.head,
         from_branch=then.branch,
         to_branch=now.branch,
+        left_branch=None if then.branch is None else left_branch(context, then.branch, commit=then.head),
     )
 
 

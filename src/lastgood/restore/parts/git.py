@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.host import FoundGitPosition
+    from lastgood.literals import LeftBranch
     from lastgood.model.checkpoint import Checkpoint, GitState
     from lastgood.transaction import RestoreTransaction
 
@@ -94,17 +95,23 @@ def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
     )
 
 
+def left_branch(context: Context, name: str, *, commit: str | None) -> LeftBranch | None:
+    """Return why HEAD cannot stand on a branch at a commit without that being moved; None if it can."""
+    branch = GitPosition(branch=_HEADS + name, commit=commit, index="")
+    if context.project.attachable(context.root, branch):
+        return None
+    if context.project.is_taken(context.root, _HEADS + name):
+        return "taken"
+    return "gone" if context.project.attachable(context.root, branch.replace(commit=None)) else "moved"
+
+
 def _left_branch(context: Context, part: Part, head: str, *, wanted: GitPosition) -> dict[str, object] | None:
     """Return the branch on which HEAD could not be put back, if it is gone or taken; None if it was."""
     name = _named(part.after)
     if wanted.commit is None or head != wanted.commit or name is None:
         return None
-    unborn = wanted.replace(branch=_HEADS + name, commit=None)
-    return {
-        "name": name,
-        "gone": context.project.attachable(context.root, unborn),
-        "taken": context.project.is_taken(context.root, _HEADS + name),
-    }
+    why = left_branch(context, name, commit=wanted.commit)
+    return {"name": name, "gone": why == "gone", "taken": why == "taken"}
 
 
 def _remarks(part: Part, left: Mapping[str, object] | None, *, conflicts: int) -> list[str]:
