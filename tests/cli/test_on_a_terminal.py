@@ -110,6 +110,13 @@ def test_lastgood_alone_after_a_death_proposes_to_recover_first(kept: Command) -
     assert first.split("  ")[1] == "lastgood recover"
 
 
+def test_lastgood_alone_names_the_way_back_from_a_restore_and_from_its_undo(kept: Command) -> None:
+    for done, way in ((("restore", "one", "--yes"), "undo"), (("undo",), "redo")):
+        kept(*done)
+        typed = {line.split("  ")[1] for line in seen(kept) if line.startswith("  lastgood ")}
+        assert typed & {"lastgood undo", "lastgood redo"} == {f"lastgood {way}"}
+
+
 def test_lastgood_alone_keeps_the_folder_that_was_given(kept: Command) -> None:
     assert any(line.startswith("  lastgood -C . list ") for line in seen(kept, "-C", "."))
 
@@ -279,6 +286,23 @@ def test_what_fits_on_the_screen_is_not_paged(kept: Command) -> None:
 def test_without_a_pager_all_is_printed(kept: Command, pager: str) -> None:
     a_long_diff(kept)
     assert "+line 99" in seen(kept, "diff", PAGER=pager, NO_COLOR="1")
+
+
+def test_who_typed_the_next_line_already_is_shown_all_without_a_pager(kept: Command) -> None:
+    """It would be taken for the pager's keys."""
+    (kept.project / "a.txt").write_text("line\n" * 100, encoding="utf-8")
+    command = f"read line; {shlex.join([sys.executable, COMMAND])} diff; read next; echo next: $next"
+    with Terminal(
+        ["/bin/sh", "-c", command],
+        cwd=kept.project,
+        environment=kept.environment | {"TERM": "xterm", "PAGER": "sed 's/^/paged: /'", "NO_COLOR": "1"},
+        columns=80,
+        rows=24,
+    ) as terminal:
+        terminal.type("one\ntwo\n")
+        assert terminal.end() == 0
+        assert "+line" in terminal.everything
+        assert terminal.everything[-1] == "next: two"
 
 
 def test_a_pager_that_is_left_early_is_no_fault(kept: Command) -> None:
@@ -537,9 +561,9 @@ def test_a_yes_to_git_too_takes_no_file_that_was_not_shown(
     (lastgood.project / "a").write_text("one\n")
     lastgood("save", "on main")
     git(lastgood.project, "checkout", "-q", "-b", "other")
-    for more in ("b", "c"):
+    for more, question in (("b", "Put git back too (back to branch main)?"), ("c", "Go ahead? [y/g/N]")):
         with shown(lastgood, "restore", "@") as terminal:
-            terminal.until("back to branch main)")
+            terminal.until(question)
             (lastgood.project / "a").write_text(f"{more}\n")
             terminal.type("g\n")
             assert terminal.end() == 13
@@ -560,7 +584,7 @@ def test_who_is_asked_about_an_undo_is_told_that_git_goes_too(
     lastgood("restore", "@", "--git", "--yes")
     (lastgood.project / "a").write_text("three\n")
     asked = lastgood.terminal("undo", answers="n\n", expect=130).out
-    assert re.search(r"HEAD and index: will be put back .*on other\)\n.*\nDo that", asked)
+    assert re.search(r"HEAD and index: will be put back .*on other\)\n(.*\n)+Go ahead", asked)
 
 
 def test_a_word_that_several_checkpoints_say_opens_their_list(kept: Command) -> None:
@@ -691,7 +715,11 @@ def test_an_undo_of_what_changed_since_asks_whether_to_keep_that(lastgood: Comma
     assert "This takes back the restore of" in shown
     assert "Files that it did not touch stay as they are, edited since or not." in shown
     assert "a has changed since. What can be done without losing that:" in shown
-    assert "(a as it was before the restore)" in shown
+    stays = "  skip    a  (conflict: it changed since, and stays as it is)\n  create  a.lastgood-ckpt_"
+    assert (
+        shown.index("change  b") < shown.index(stays) < shown.index("which one stays, you choose afterwards.")
+    )
+    assert "(a as it was before the restore)" in " ".join(shown.split())
     assert "change  b" in shown
     assert (lastgood.project / "b").read_text() == "one\n"
     done = lastgood.terminal("undo", answers="y", expect=3).out

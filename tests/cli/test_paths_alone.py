@@ -311,11 +311,46 @@ def test_whoever_is_asked_can_have_the_branch_back_with_the_files(
 ) -> None:
     """T9: HEAD moves only for those who say so."""
     shown = switched.terminal("restore", "@", answers=f"{answer}\n").out
-    assert "[y]es files only / [g]it too (back to branch main) / [N]o" in shown
-    assert "  y: only the files; git stays on other\n  g: git, too: back on main, with what" in shown
-    assert "(on no branch, if main has moved since)" in " ".join(shown.split())
+    assert "Go ahead? [y/g/N]" in shown
+    choices = (
+        "  y: only the files; git stays on other\n  g: git, too: back on main, with what was staged then\n"
+    )
+    assert choices in shown
     assert (switched.project / "a.txt").read_text() == "third\n"
     assert git(switched.project, "branch", "--show-current").strip() == branch
+
+
+def test_of_a_branch_that_moved_or_is_gone_is_said_that_head_will_be_on_none(
+    switched: Command, git: Callable[..., str]
+) -> None:
+    """T9: what will be is said, not what may be."""
+    for done, why in (
+        (
+            ("branch", "-f", "main", git(switched.project, "commit-tree", "-m", "x", "HEAD^{tree}").strip()),
+            "has moved",
+        ),
+        (("branch", "-D", "main"), "is gone"),
+    ):
+        git(switched.project, *done)
+        asked = " ".join(switched.terminal("restore", "@", answers="n\n", expect=130).out.split())
+        assert f"again, on no branch, as main {why}" in asked
+    switched.terminal("restore", "@", answers="g\n")
+    assert git(switched.project, "branch", "--show-current").strip() == ""
+
+
+def test_where_git_could_not_be_put_back_the_command_that_does_it_later_is_told(
+    switched: Command, git: Callable[..., str]
+) -> None:
+    """T9, K4: the restore itself is over, and `recover` has nothing to finish."""
+    in_the_way = switched.project / ".git" / "lastgood-HEAD.new"
+    (in_the_way / "x").mkdir(parents=True)
+    said = switched("restore", "@", "--git", "--yes", expect=3).err
+    assert "HEAD and index: failed" in said
+    (way,) = re.findall("to put git back once that is mended: lastgood (.*)\n", said)
+    (in_the_way / "x").rmdir()
+    in_the_way.rmdir()
+    switched(*way.split(), "--yes")
+    assert git(switched.project, "branch", "--show-current").strip() == "main"
 
 
 def test_whoever_does_not_say_so_changes_nothing(switched: Command, git: Callable[..., str]) -> None:

@@ -181,6 +181,9 @@ def test_the_plan_of_turns_says_what_each_changed_how_to_go_on_and_who_still_run
         assert workspace.preview_rewinds(only=["progress"]) == tuple(talked)
         asked = lastgood.terminal("rewind", "1", answers="n\n", expect=130).out
         only = lastgood("rewind", "1", "--only", "progress", "--dry-run", expect=None).err
+        shown = lastgood("show", turn.checkpoint.id).out
+        assert re.search(r"\nturn +began at ckpt_\w{8}\n", shown)
+        assert "began-at" not in shown
         lastgood("rewind", "1", "--yes")
         undone = lastgood("undo", "--dry-run").out + lastgood("undo").err
         agent.kill()
@@ -193,11 +196,15 @@ def test_the_plan_of_turns_says_what_each_changed_how_to_go_on_and_who_still_run
         "  to take one turn more back: lastgood rewind 2",
     ]
     said = " ".join(lines[4:])
-    assert f"Still running: process {agent.pid} (sleep 600). Best quit it before you go on: it" in said
-    assert re.search(r"Restoring ckpt_\w{8} \(before: add a test\), made AGE: 1 file to write\. What", said)
+    assert f"Still running: process {agent.pid} (sleep 600), which remembers what is taken back," in said
+    assert f"Quit it before you go on, in its window or by:   kill {agent.pid} Restoring" in said
+    assert re.search(
+        r"Restoring ckpt_\w{8} \(after: rename it; before: add a test\), made AGE: 1 file to write\. What",
+        said,
+    )
     assert "What is there now is saved first: `lastgood undo` brings it back." in said
     assert "Back to before the last turn:\n  why?, AGE" in only
-    assert undone.count(f"Still running: process {agent.pid} (sleep 600). Best quit it before you go on") == 2
+    assert undone.count(f"go on, in its window or by: kill {agent.pid}\n") == 2
 
 
 def test_a_rewind_says_that_a_conversation_stays_where_its_target_holds_none(lastgood: Command) -> None:

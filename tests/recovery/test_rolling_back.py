@@ -444,7 +444,7 @@ def test_a_command_that_was_taken_back_is_over(lastgood: Command, tmp_path: Path
     """P7b: there is nothing in it to go on from, and other work begins unasked."""
     killed(lastgood, tmp_path / "pid")
     left = lastgood("status").out
-    assert "run it again: lastgood run -- sh -c" in left
+    assert "run the command again: lastgood run -- sh -c" in left
     assert "1 task" not in left
     done = lastgood("recover", "--rollback")
     assert "is over, its command taken back" in done.out

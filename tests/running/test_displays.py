@@ -263,7 +263,7 @@ def test_a_command_whose_runner_was_killed_is_named_too(project: Path, store: Pa
     lastgood = Command(project, store)
     words = [sys.executable, "-c", NUMBERED, sys.executable, COMMAND, "run", "--", "python3", "-c", KILLS]
     subprocess.run(words, cwd=project, env=lastgood.environment, check=False, capture_output=True)
-    assert "run it again: lastgood run -- python3 -c 'import os" in lastgood("status").out
+    assert "run the command again: lastgood run -- python3 -c 'import os" in lastgood("status").out
 
 
 # What a program reads of a run: a line for each thing that happens, none of them longer than need be.

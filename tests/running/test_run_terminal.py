@@ -295,7 +295,7 @@ def other(tmp_path: Path, unfinished: str) -> str:
     return str(path)
 
 
-ASKED = "Enter to quit:"
+ASKED = "What now? ["
 
 
 def ends(lastgood: Command) -> list[tuple[str, str | None]]:
@@ -335,11 +335,17 @@ def test_a_person_looks_at_what_did_not_finish_and_is_asked_again(
     """P8b: a slip of the finger decides nothing."""
     with terminal("run", other) as seen:
         seen.until(ASKED)
-        assert any(line.startswith("[s]tart beside it, end it and start [f]resh, ") for line in seen.shown)
+        assert seen.shown[-4:] == [
+            "  s: start beside it",
+            "  f: end it, and start fresh",
+            "  r: see where it stood",
+            "What now? [s/f/r/N]",
+        ]
         seen.type("x\n")
         seen.until("please answer s, f or r, or Enter to quit")
         seen.type("r\n")
-        seen.until("go on with its plan:")
+        seen.until("end it: lastgood recover")
+        seen.until(lambda: seen.shown[-1] == "What now? [s/f/r/N]")
         seen.type("f\n")
         assert seen.end() == 0
         assert any("was ended; its checkpoints stay" in line for line in seen.everything)

@@ -71,7 +71,7 @@ class Done:
 
 
 # What ends a question, and the list to choose from when it is drawn.
-_PROMPTS = (b"[y/N]", b"[N]o", b"to leave:", b"to quit:", b"\x1b[?7h")
+_PROMPTS = (b"N]", b"\x1b[?7h")
 
 
 def command(

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # Exit codes: something was left out, or a person said no.
 OMISSIONS = 3
 DECLINED = 130
+# What a person types to be asked no further: nothing is done.
+NO_ANSWER = frozenset({"", "n", "no", "q", "quit"})
 
 
 def open_for(call: Call, *, purpose: Purpose = "find", anywhere: bool = False) -> Workspace:

@@ -57,6 +57,8 @@ _DONE = {
     "to set": "set",
 }
 _REMARKED = ("failed", "skipped", "kept")
+# Why HEAD cannot be put back on its branch.
+_WHY_LEFT = {"moved": "has moved since", "gone": "is gone", "taken": "is checked out in another worktree"}
 # How reasons begin that are told although all went well.
 _TOLD = (MARKED, PARTLY, DISCARDED, NOT_BACK)
 _PARTS = {"progress": "progress", "conversation": "conversation", "git": "HEAD and index"}
@@ -111,7 +113,20 @@ def plan_lines(plan: RestorePlan, *, then: str | None = None) -> list[str]:
     ``then`` says which version lies beside a conflict: the target's, unless said otherwise.
     """
     copies = _copies(plan, then or f"as {short(plan.target)} has it")
-    return [step_line(step, how=copies.get(step.path)) for step in plan.steps]
+    behind = _behind_theirs(plan)
+    rows = [step for step in plan.steps if step.path not in copies]
+    return [
+        step_line(one, how=copies.get(one.path))
+        for step in rows
+        for one in (step, *behind.get(step.path, ()))
+    ]
+
+
+def _behind_theirs(plan: RestorePlan) -> dict[bytes, list[Step]]:
+    """Return the steps that put another version beside a conflict, by the path of that: they follow it."""
+    outcomes = planned_outcomes(plan)
+    steps = {step.path: step for step in plan.steps}
+    return {one.path: [steps[copy] for copy in _beside(one, outcomes)] for one in outcomes}
 
 
 def _copies(plan: RestorePlan, then: str) -> dict[bytes, str]:
@@ -168,10 +183,15 @@ def shortened_plan(
     gone = [step_line(one, how=since.get(one.path), room=room) for one in going]
     if len(gone) > most:
         gone = _by_folder(going, plan, room=room)
-    writing = sorted((*plan.of("write"), *plan.of("chmod")), key=new)
+    copies, behind = _copies(plan, f"as {short(plan.target)} has it"), _behind_theirs(plan)
+    writing = sorted((one for one in plan.of("write", "chmod") if one.path not in copies), key=new)
     staying = [one for one in plan.of("keep", "skip") if one.reason != SPARED]
-    how = {**_copies(plan, f"as {short(plan.target)} has it"), **since}
-    rest = [step_line(one, how=how.get(one.path), room=room) for one in (*writing, *staying)]
+    how = {**copies, **since}
+    rest = [
+        step_line(each, how=how.get(each.path), room=room)
+        for one in (*writing, *staying)
+        for each in (one, *behind.get(one.path, ()))
+    ]
     lines = [*gone, *rest] or plan_lines(plan)
     planned = {step.path for step in plan.steps}
     lines += [
@@ -240,6 +260,15 @@ def remarks(outcomes: Sequence[Outcome], *, then: str = "as it was", root: str |
     if any(one.left is not None for one in outcomes):
         lines.append("  saves leave out what is left; when it can be changed, clear it: lastgood recover")
     return lines
+
+
+def chosen_later_lines(plan: RestorePlan) -> list[str]:
+    """Return, before a question, that a person is to choose afterwards which version of a file stays."""
+    paths = [path_text(path) for path, copies in _behind_theirs(plan).items() if copies]
+    if not paths:
+        return []
+    which = paths[0] if len(paths) == 1 else f"each of {len(paths):,} files"
+    return [f"Both versions of {which} are there then; which one stays, you choose afterwards."]
 
 
 def choosing_lines(outcomes: Sequence[Outcome], parts: Sequence[PartOutcome]) -> list[str]:
@@ -313,8 +342,8 @@ def unwritten_lines(report: RestoreReport, call: Call) -> list[str]:
 def at_work_lines(sessions: Iterable[Session]) -> list[str]:
     """Return which programs are at work here still: a restore takes nothing out of their memory."""
     return [
-        f"Still running: {owner(one)}. Best quit it before you go on: it remembers what is taken back,"
-        " and may write files again."
+        f"Still running: {owner(one)}, which remembers what is taken back, and may write files again."
+        f" Quit it before you go on, in its window or by: kill {one.owner.pid}"
         for one in sessions
     ]
 
@@ -486,7 +515,7 @@ def git_offer(report: RestoreReport, target: Checkpoint) -> str | None:
         return None
     if report.folder_made or report.planned.base or any(part.scope == "git" for part in report.parts):
         return None
-    if git.branch is None or moved.from_branch == moved.to_branch:
+    if git.branch is None or moved.left_branch is not None:
         return f"HEAD back to {git.head[:12]}"
     return f"back to branch {printable(git.branch)}"
 
@@ -498,12 +527,13 @@ def git_choices(report: RestoreReport, target: Checkpoint) -> tuple[str, str]:
     assert git is not None
     assert git.head is not None
     now = "where it is" if moved.to_branch is None else f"on {printable(moved.to_branch)}"
-    if git.branch is None or moved.from_branch == moved.to_branch:
+    if git.branch is None:
         back = f"HEAD at {git.head[:12]} again, on no branch; no branch moves"
+    elif moved.left_branch is not None:
+        why = f"{printable(git.branch)} {_WHY_LEFT[moved.left_branch]}"
+        back = f"HEAD at {git.head[:12]} again, on no branch, as {why}; no branch moves"
     else:
-        branch = printable(git.branch)
-        # Whether it has is found out as it is put back (rule T9).
-        back = f"back on {branch}, with what was staged then (on no branch, if {branch} has moved since)"
+        back = f"back on {printable(git.branch)}, with what was staged then"
     return f"  y: only the files; git stays {now}", f"  g: git, too: {back}"
 
 
@@ -583,7 +613,8 @@ def going_on(run: SessionReport, call: Call) -> str:
     if run.words:
         words = " ".join(quoted(word) for word in run.words)
         return (
-            f"{'run it again' if is_command(run.progress) else 'go on with its plan'}: {call.command(words)}"
+            f"{'run the command again' if is_command(run.progress) else 'go on with its plan'}:"
+            f" {call.command(words)}"
         )
     return f"go on, or end it: {call.command('recover')}"
 

@@ -12,6 +12,7 @@ from lastgood.cli.plans import (
     at_work_lines,
     beside_lines,
     choosing_lines,
+    chosen_later_lines,
     done_words,
     git_choices,
     git_offer,
@@ -30,7 +31,7 @@ from lastgood.cli.plans import (
 )
 from lastgood.cli.references import holder_of, is_ignored, is_path, so_many_back, versions_of, why_ignored
 from lastgood.cli.typed_paths import current, path_of, paths_of, same_name
-from lastgood.cli.wording import ago, called, count, title
+from lastgood.cli.wording import UNTITLED, ago, called, count, label, shortened
 from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Unsafe, Usage
 from lastgood.ids import short
 from lastgood.paths import lies_in, printable, to_text
@@ -68,6 +69,8 @@ if TYPE_CHECKING:
 # --- Whether to go on: a person's yes, ``--yes``, or the id of the plan that was looked at (T1, T16) ---
 
 _SHOWN_LOGS = 3
+# So much of what a checkpoint is called is shown where more is said of it.
+_SAID = 48
 # What is said of times, for which there is no REF.
 _DAYS = frozenset(
     {"evening", "midnight", "morning", "night", "noon", "today", "tonight", "week"}
@@ -134,12 +137,11 @@ def consented(
         *beside_lines(preview, target, call, root=workspace.path, asks=True),
         *at_work_lines(workspace.at_work()),
     ]
-    offer = None if large else git_offer(preview, target)
-    if offer is None:
+    if large or git_offer(preview, target) is None:
         return Agreed(told=told) if agreed("Go ahead?", console) else None
     for line in git_choices(preview, target):
         console.warn(line)
-    answer = console.ask(f"[y]es files only / [g]it too ({offer}) / [N]o ").lower()
+    answer = console.ask("Go ahead? [y/g/N] ").lower()
     if answer in {"y", "yes", "g", "git"}:
         return Agreed(told=() if answer[0] == "g" else told, git=answer[0] == "g")
     console.warn("nothing was changed")
@@ -241,6 +243,8 @@ def _show(
         console.warn(line, style="yellow")
     most, since = max(_SHOWN_LEAST, room), _since(drift, plan)
     tell_steps(shortened_plan(plan, most=most, since=since, room=console.columns(2)), console)
+    for line in chosen_later_lines(plan):
+        console.warn(line)
 
 
 def _which_lines(target: Checkpoint, call: Call, workspace: Restores) -> list[str]:
@@ -590,14 +594,14 @@ def _planned(
         for line in spared:  # before it is said that all else is well
             console.sentence(line)
         console.sentence(_nothing_words(report, target, call))
-        console.lines(
+        console.sentences(
             (
                 *(step_line(one) for one in plan.steps if one.reason != SPARED),
                 *not_held_lines(report, call, root=workspace.path),
+                *(line for part in report.parts for line in part_lines(part)),
+                *unwritten_lines(report, call),
             )
         )
-        console.lines(line for part in report.parts for line in part_lines(part))
-        console.lines(unwritten_lines(report, call))
         if git_offer(report, target) is not None:
             console.note(f"git is elsewhere; to put it back: {again(call, '--git', to=target)}")
         for line in () if unwritten or plan.base else _elsewhere(plan, target, call, workspace):
@@ -611,9 +615,9 @@ def _planned(
     console.sentence(f"{would} {_called(target, call)}, made {age}: {plan_counts(plan)}")
     for line in _agent_lines(call):
         console.sentence(line)
-    console.lines(plan_lines(plan))
     console.sentences(
         (
+            *plan_lines(plan),
             *spared,
             *beside_lines(report, target, call, root=workspace.path),
             *at_work_lines(workspace.at_work()),
@@ -627,10 +631,11 @@ def _planned(
 
 
 def _called(target: Checkpoint, call: Call) -> str:
-    """Return in words what comes back: of a rewind what it leads to before."""
-    name = called(target)
-    if call.past is not None and not target.name and not title(target).startswith("before: "):
-        name = f"{target.short_id} (before: {call.past})"
+    """Return in words what comes back, called as `list` calls it; of a rewind also what that is before."""
+    name, past = called(target), f"before: {call.past}"
+    if call.past is not None and past != label(target):
+        also = "" if label(target) == UNTITLED else f"{shortened(label(target), _SAID)}; "
+        name = f"{target.short_id} ({also}{past})"
     if call.has("only-agent"):
         within = f" in {_few_typed(call.paths)}" if call.paths else ""
         return f"what the agent changed{within} since {name}"
@@ -761,6 +766,8 @@ def _tell(
         console.warn(line, style="yellow")
     for line in choosing_lines(report.outcomes, report.parts):
         console.warn(line)
+    if any((part.scope, part.result) == ("git", "failed") for part in report.parts):
+        console.warn(f"to put git back once that is mended: {again(call, to=target)}")
     _tell_lost(console)
     at = workspace.stands_at() if call.paths else None
     if at not in {None, target.id}:

@@ -204,6 +204,6 @@ def _picked(
     paths = [as_typed(one.path, call, workspace) for one in found]
     for number, (one, path) in enumerate(zip(found, paths, strict=True), 1):
         console.warn(f"  {number}  {one.now:9}  {printable(path)}")
-    answer = console.ask("Which one? A number, nothing to leave: ")
+    answer = console.ask(f"Which one? [1-{len(paths)}/N] ")
     place = int(answer) if answer.isascii() and answer.isdigit() else 0
     return paths[place - 1] if 1 <= place <= len(paths) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from lastgood.cli.opening import DECLINED
+from lastgood.cli.opening import DECLINED, NO_ANSWER
 from lastgood.cli.plans import (
     artifact_line,
     conversation_lines,
@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     Way = Literal["continue", "start", "fresh"]
 
 _WAYS: dict[Way, str] = {
-    "continue": "[c]ontinue it",
-    "start": "[s]tart beside it",
-    "fresh": "end it and start [f]resh",
+    "continue": "continue it",
+    "start": "start beside it",
+    "fresh": "end it, and start fresh",
 }
-NO_ANSWER = frozenset({"", "n", "no", "q", "quit"})
 
 
 def settled(
@@ -84,9 +83,9 @@ def _asked(
         console.warn(f"  {going_on(session, call)}")
     ways: tuple[Way, ...] = (first, "fresh")
     answers = {word: way for way in ways for word in (way, way[0])}
-    question = f"{', '.join(_WAYS[way] for way in ways)}, [r]eview, Enter to quit: "
+    console.warn("\n".join((*(f"  {way[0]}: {_WAYS[way]}" for way in ways), "  r: see where it stood")))
     while True:
-        answer = console.ask(question).lower()
+        answer = console.ask(f"What now? [{first[0]}/f/r/N] ").lower()
         if answer in {"r", "review"}:
             review(workspace.recover(session.id, choice="review"), call, console)
         elif answer in answers or answer in NO_ANSWER:
@@ -95,8 +94,8 @@ def _asked(
             console.warn(f"please answer {first[0]}, f or r, or Enter to quit")
 
 
-def review(report: RecoverReport, call: Call, console: Console) -> None:
-    """Say where a run stood, and what can be done."""
+def review(report: RecoverReport, call: Call, console: Console, *, asks: bool = False) -> None:
+    """Say where a run stood and, unless it ``asks`` what is to be done, what can be."""
     now = time.time_ns()
     if report.state == "interrupted":
         console.sentence(f"A restore was interrupted; finish it: {call.command('recover')}")
@@ -114,14 +113,21 @@ def review(report: RecoverReport, call: Call, console: Console) -> None:
     console.sentences((*resuming_lines(report, call, verb="It stood at"), *standing_lines(report, now=now)))
     console.sentences(conversation_lines(report, call))
     if report.session is not None:
-        id = report.session.id
-        by_plan = going_on(report.session, call) if report.session.words else None
-        console.note(by_plan or f"go on: {call.command(f'recover {id} --continue')}")
-        console.note(f"take its files back: {call.command(f'recover {id} --rollback')}")
-        for line in passed_over_lines(report, call):
-            console.warn(line)
-        console.note(f"end it: {call.command(f'recover {id} --fresh')}")
+        ways = ("", "", "") if asks else _ways(report.session, call)
+        for line in (*ways[:2], *passed_over_lines(report, call), *ways[2:]):
+            if line:
+                console.note(line)
     tell_waiting(report, call, console)
+
+
+def _ways(run: SessionReport, call: Call) -> tuple[str, str, str]:
+    """Return how to go on with a run, to take its files back, and to end it."""
+    id = run.id
+    return (
+        going_on(run, call) if run.words else f"go on: {call.command(f'recover {id} --continue')}",
+        f"take its files back: {call.command(f'recover {id} --rollback')}",
+        f"end it: {call.command(f'recover {id} --fresh')}",
+    )
 
 
 def tell_living(report: RecoverReport, living: Session, call: Call, console: Console) -> None:

@@ -316,6 +316,7 @@ def fitted(line: str, limit: int) -> list[str]:
 
     What is to be typed must not be broken: who copies it would run a part of it. So a line of its own stays
     as it is, and each of several has one. "2 files to write" is not where a comma or a colon comes before it.
+    What is indented is a row: it goes on further to the right, lest that be taken for another row.
     """
     if width(line) <= limit:
         return [line]
@@ -325,15 +326,22 @@ def fitted(line: str, limit: int) -> list[str]:
         return [line]
     found = min((place for mark in _typed() if (place := text.find(f": {mark} ")) >= 0), default=-1)
     if found < 0:
-        return [indent + one for one in wrapped(text, limit - len(indent), marks=_MARKS)]
+        return _broken(text, indent, limit)
     command, end, rest = text[found + 2 :].partition("; ")
     if not any(f": {mark} " in rest for mark in _typed()):  # it is in the command
         command, rest = command + end + rest, ""
     return [
-        *(indent + one for one in wrapped(text[: found + 1], limit - len(indent), marks=_MARKS)),
+        *_broken(text[: found + 1], indent, limit),
         f"{indent}  {command}",
         *(fitted(indent + rest, limit) if rest else ()),
     ]
+
+
+def _broken(text: str, indent: str, limit: int) -> list[str]:
+    """Return an indented text as lines, those after the first indented further."""
+    further = indent and f"{indent}  "
+    first, *rest = wrapped(text, limit - len(further), marks=_MARKS)
+    return [indent + first, *(further + one for one in rest)]
 
 
 def _is_typed(text: str) -> bool:
@@ -347,6 +355,7 @@ def _typed() -> tuple[str, ...]:
         NAME,
         "export",
         "git switch",
+        "kill",
         "mv",
         "rm",
         "mkdir -p",

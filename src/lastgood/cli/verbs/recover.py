@@ -6,7 +6,7 @@ import time
 
 from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
-from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_for
+from lastgood.cli.opening import DECLINED, NO_ANSWER, OMISSIONS, ProgressLine, open_for
 from lastgood.cli.plans import (
     conversation_lines,
     going_on,
@@ -23,11 +23,11 @@ from lastgood.cli.plans import (
     shortened_plan,
     standing_lines,
 )
+from lastgood.cli.progress import is_command
 from lastgood.cli.references import is_path
 from lastgood.cli.restoring import agreed, kept_lines, many_agreed, tell_steps
 from lastgood.cli.table import verb_of
 from lastgood.cli.unfinished import (
-    NO_ANSWER,
     ended_line,
     review,
     settled,
@@ -141,10 +141,10 @@ def _asked(
         if ref is None:
             return None
         report = workspace.recover(ref, choice="review")
-    review(report, call, console)
-    console.warn("Only b changes files, and shows first what would go.")
+    review(report, call, console, asks=True)
+    console.warn("  c: continue it\n  b: take its files back; shows first what would go\n  e: end it")
     while True:
-        answer = console.ask("[c]ontinue, take its files [b]ack, [e]nd it, Enter to quit: ").lower()
+        answer = console.ask("What now? [c/b/e/N] ").lower()
         if answer in NO_ANSWER:
             return None
         if answer in _BACK or answer in _ANSWERS:
@@ -202,7 +202,7 @@ def _picked(report: RecoverReport, console: Console) -> str | None:
     for number, run in enumerate(runs, 1):
         for line in run_lines(run, now=time.time_ns()):
             console.warn(f"{number:3}  {line}")
-    answer = console.ask("Which one? A number, Enter to quit: ")
+    answer = console.ask(f"Which one? [1-{len(runs)}/N] ")
     if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(runs):
         return runs[int(answer) - 1].id
     return None
@@ -316,7 +316,9 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
     )
     if report.took_over is not None:
         console.warn(f"took over from {report.took_over.id}: {owner(report.took_over)}")
-    _tell_session(run, call, console)
+    said = report.conversation
+    resumes = said is not None and said.readable and said.resume_command is not None
+    _tell_session(run, call, console, resumes=resumes)
     if report.operation is not None:
         moved = report.restored is None or any(one.result != "kept" for one in report.restored.outcomes)
         console.note(f"take the {'files' if moved else 'progress'} back with: {call.command('undo')}")
@@ -325,8 +327,13 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
         console.sentence("Ready to continue.")
 
 
-def _tell_session(run: SessionReport, call: Call, console: Console) -> None:
-    """Say whether somebody is taken to be at work from now on, and how work goes on."""
+def _tell_session(run: SessionReport, call: Call, console: Console, *, resumes: bool) -> None:
+    """Say whether somebody is taken to be at work from now on, and how work goes on.
+
+    Where a host ``resumes`` the conversation, that was told before.
+    """
+    # Two ways lead on then: who runs the command again begins a conversation of its own.
+    anew = "for a new conversation, " if resumes and is_command(run.progress) else ""
     if run.state == "ended":
         console.sentence(f"Session {run.id} is over, its command taken back.")
     elif run.state != "active":
@@ -335,7 +342,7 @@ def _tell_session(run: SessionReport, call: Call, console: Console) -> None:
         console.note(going_on(run, call) if run.words else by_hand)
         console.note(f"end it: {call.command(f'recover {run.id} --fresh')}")
     elif run.words:
-        console.sentence(f"Session {run.id} is active again; {going_on(run, call)}")
+        console.sentence(f"Session {run.id} is active again; {anew}{going_on(run, call)}")
     else:
         console.sentence(f"Session {run.id} is active again: export LASTGOOD_SESSION={run.id}")
 

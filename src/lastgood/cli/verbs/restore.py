@@ -7,11 +7,12 @@ import time
 
 from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
-from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_group
+from lastgood.cli.opening import DECLINED, NO_ANSWER, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.phrases import SILENT, counted, in_our_words, refuse_counted, refuse_said
 from lastgood.cli.plans import (
     at_work_lines,
     choosing_lines,
+    chosen_later_lines,
     part_lines,
     plan_counts,
     plan_lines,
@@ -290,8 +291,8 @@ def _numbered(console: Console, workspace: Restores) -> Checkpoint | None:
     console.warn(f"{'':{_INDENT}}{header}")
     for number, row in enumerate(rows, 1):
         console.warn(f"{number:{_INDENT - 2}}  {row}")
-    answer = console.ask("Which one? A number or a REF, nothing to leave: ")
-    if not answer:
+    answer = console.ask(f"Which one? [1-{len(offered)}/REF/N] ")
+    if answer.lower() in NO_ANSWER:
         return None
     if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(offered):
         return workspace.get(offered[int(answer) - 1].id)
@@ -665,10 +666,14 @@ def _merged(
     for line in reasons:
         console.warn(line)
     console.warn(f"{refused.message}. What can be done without losing that:")
-    for line in (*_undo_lines(planned, call), *at_work_lines(workspace.at_work())):
+    for line in (
+        *_undo_lines(planned, call),
+        *chosen_later_lines(planned.planned),
+        *at_work_lines(workspace.at_work()),
+    ):
         console.warn(line)
     console.warn(_kept(call))
-    if not agreed("Do that?", console):
+    if not agreed("Go ahead?", console):
         console.warn(refused.hint)
         return None
     return _done(merging, console, workspace=workspace, of=meant.id, plan=planned.plan)
@@ -736,8 +741,7 @@ def _undo_planned(call: Call, console: Console, *, workspace: Restores) -> int:
     does = "take back" if undoing else "do again"
     made = f"{moment(plan.operation.at)}, made {ago(plan.operation.at, now=time.time_ns())}"
     console.sentence(f"would {does} the {_named(plan.operation)} of {made}: {what}")
-    console.lines(_undo_lines(plan, call))
-    console.sentences(_running_lines(plan.operation, workspace))
+    console.sentences((*_undo_lines(plan, call), *_running_lines(plan.operation, workspace)))
     console.line(f"plan {plan.plan}")
     if not console.quiet:
         console.sentence(f"Nothing changed. To do it: {again(call, f'--plan {plan.plan}')}")
