@@ -236,7 +236,7 @@ def test_a_turn_under_way_is_named_in_one_line_that_commands_no_terminal(
     file.write_text("1\n", encoding="utf-8")
     shown = lastgood("rewind", "1", "--dry-run")
     assert "\n  mend\\x1b[2J it (not ended), " in shown.err
-    assert "(before: mend\\x1b[2J it), made " in shown.out
+    assert "; before: mend\\x1b[2J it), made " in shown.out
 
 
 def test_an_undo_is_shown_before_it_is_done(ran: Command) -> None:

@@ -28,23 +28,25 @@ def paged(content: bytes) -> bool:
     if not command or _fits(content) or _is_typed_ahead():
         return False
     settings = termios.tcgetattr(1)
-    try:
-        pager = subprocess.Popen(  # noqa: S603 - the person's own choice, from their environment
-            ["/bin/sh", "-c", command], stdin=subprocess.PIPE, env={"LESS": _LESS, "LV": "-c", **os.environ}
-        )
-    except OSError:
-        return False
+    started: list[subprocess.Popen[bytes]] = []
     ended: list[int] = []
 
     def end(number: int, _frame: object) -> None:
         ended.append(number)
-        pager.terminate()
+        for pager in started:
+            pager.terminate()
 
-    # Ctrl-C is the pager's own; whoever ends lastgood ends the pager too, which has set the terminal.
+    # Ctrl-C is the pager's own; whoever ends lastgood ends the pager too, which may have set the terminal
+    # before it is known here that it was started.
     handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: end, signal.SIGHUP: end}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
-        pager.communicate(content)
+        with suppress(OSError):
+            started.append(_start(command))
+        for pager in started:
+            if ended:
+                pager.terminate()
+            pager.communicate(content)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -52,7 +54,16 @@ def paged(content: bytes) -> bool:
         with suppress(OSError, termios.error):  # the terminal may be gone
             termios.tcsetattr(1, termios.TCSANOW, settings)
         os.kill(os.getpid(), ended[0])
-    return pager.returncode not in {126, 127}  # the shell's words for what cannot be run, or is not there
+    if not started:
+        return False
+    # These are the shell's words for what cannot be run, or is not there.
+    return started[0].returncode not in {126, 127}
+
+
+def _start(command: str) -> subprocess.Popen[bytes]:
+    """Start the person's own choice, from their environment; OSError."""
+    environment = {"LESS": _LESS, "LV": "-c", **os.environ}
+    return subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, env=environment)  # noqa: S603
 
 
 def _pager(environment: Mapping[str, str]) -> str:
