@@ -30,6 +30,8 @@ def test_prose_is_broken_between_words_and_commands_stay_whole() -> None:
     assert fitted(f"          to take it: {moved}", 30) == ["          to take it:", f"            {moved}"]
     assert fitted("one two three four", 9) == ["one two", "three", "four"]
     assert fitted("short", 9) == ["short"]
+    for narrow in range(12):  # a window of hardly any columns
+        assert "".join(fitted("          one two", narrow)).split() == ["one", "two"]
     assert fitted("  keep    one  (as it was)", 20) == ["  keep    one  (as", "    it was)"]
     assert fitted(f"  {command}", 40) == [f"  {command}"]
     assert fitted(f"to see the list: {command}; to go back: lastgood restore ID", 50) == [

@@ -280,7 +280,7 @@ def wrapped(text: str, limit: int | None, *, marks: str = "") -> list[str]:
         longer = f"{line} {word}" if line else word
         while line and width(longer) > limit:
             end = max((f"{line} ".rfind(f"{mark} ") + 1 for mark in marks), default=0)
-            if width(line[:end]) * 2 < limit:
+            if not end or width(line[:end]) * 2 < limit:
                 end = len(line)
             lines.append(line[:end])
             line = line[end:].lstrip(" ")

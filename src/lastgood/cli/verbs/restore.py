@@ -291,7 +291,8 @@ def _numbered(console: Console, workspace: Restores) -> Checkpoint | None:
     console.warn(f"{'':{_INDENT}}{header}")
     for number, row in enumerate(rows, 1):
         console.warn(f"{number:{_INDENT - 2}}  {row}")
-    answer = console.ask(f"Which one? [1-{len(offered)}/REF/N] ")
+    numbers = "1" if len(offered) == 1 else f"1-{len(offered)}"
+    answer = console.ask(f"Which one? [{numbers}/REF/N] ")
     if answer.lower() in NO_ANSWER:
         return None
     if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(offered):
