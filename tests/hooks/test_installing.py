@@ -193,7 +193,7 @@ def test_as_a_module_its_interpreter_is_entered(lastgood: Command, settings: Pat
         check=True,
     )
     (group,) = entries(settings)["Stop"]
-    assert f'["{sys.executable}", "-m", "lastgood"]' in group["hooks"][0]["args"][2]
+    assert f'["{sys.executable}", "-m", "lastgood"]' in group["hooks"][0]["args"][-3]
 
 
 def test_a_hook_goes_on_where_the_package_is_no_longer_where_it_was(
@@ -226,7 +226,8 @@ def test_a_hook_blocks_nothing_where_the_program_is_gone_too(lastgood: Command, 
 
 def test_a_hook_starts_python_by_options_that_every_python_knows(lastgood: Command, settings: Path) -> None:
     """An older one that came into the place of its own would end with 2, which blocks: -P came with 3.11."""
-    assert set(_handler(lastgood, settings)["args"][0]) <= set("-EIS")
+    words = _handler(lastgood, settings)["args"]
+    assert set(words[words.index(sys.executable) + 1 if sys.executable in words else 0]) <= set("-EIS")
 
 
 def test_a_hook_runs_no_module_of_the_folder_that_it_is_started_in(

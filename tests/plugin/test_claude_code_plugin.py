@@ -112,6 +112,26 @@ def test_a_hook_starts_the_client_where_the_program_has_it_and_else_the_program(
     assert (done.returncode, done.stdout) == (0, said.format(place=place)), done.stderr
 
 
+@pytest.mark.skipif(not os.access("/usr/bin/perl", os.X_OK), reason="there is no Perl")
+@pytest.mark.parametrize(
+    ("perl", "said"),
+    [
+        ('print "by Perl for @by at @at"; exit', "by Perl for {place}/bin/lastgood at {packages}/lastgood"),
+        ("nothing answers", BY_CLIENT),
+    ],
+)
+def test_a_hook_asks_by_perl_where_the_package_has_a_client_for_it(
+    tmp_path: Path, perl: str, said: str
+) -> None:
+    place = tmp_path / "a place"
+    environment = installed(place, first="{place}/bin/python3", client=CLIENT)
+    (client,) = place.glob("lib/python*/site-packages/lastgood/client.py")
+    client.with_suffix(".pl").write_text(perl)
+    done = hook(environment)
+    told = said.format(place=place, packages=client.parents[1])
+    assert (done.returncode, done.stdout) == (0, told), done.stderr
+
+
 def test_without_the_program_a_hook_blocks_nothing(tmp_path: Path) -> None:
     done = hook({"PATH": str(tmp_path)})
     assert done.returncode == 127

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 
 from lastgood.configuration import read_settings
 from lastgood.configuration.edit import read_text, write_text
 from lastgood.errors import Conflict, Invalid, LastgoodError, NotFound, Storage
-from lastgood.hooks.entries import has_entries, plugins, with_entries, without_entries
+from lastgood.hooks.entries import ASKS, PERL, PLAIN, has_entries, plugins, with_entries, without_entries
 from lastgood.hooks.settings_text import read
 from lastgood.hooks.table import host_named
 from lastgood.paths import printable
@@ -35,6 +36,11 @@ QUICK = (
     ' or [posix.stat(one) for one in by if "/" in one] and posix.execv(by[0], by + sys.argv[1:]);'
     " sys.path.append(at); from lastgood.client import run_for; run_for(by)"
 )
+# Starts the Perl that asks first, with the words of above behind; these alone where it has gone.
+_EITHER = f'[ -x {PERL[0]} ] && {PLAIN} exec {" ".join(PERL)} -e "$0" "$@"; exec "$@"'
+_PERL = '@at = q"{folder}/lastgood"; @by = ({program}); ' + ASKS
+# What it knows by its number, as that is on most machines.
+_NUMBERS = (1, 1, 2048, 1, 17)
 # Below these each version has a folder of its own; the program's name leads to the last.
 _VERSIONED = ("/nix/store/", "/gnu/store/", "/Cellar/", "/snap/")
 # What every file that is ours alone says, by which it is told from another's.
@@ -177,7 +183,30 @@ def _started() -> tuple[str, ...]:
     if sys.platform != "linux" or not is_there or not is_plain or goes or "PYTHONHOME" in os.environ:
         return program
     by = ", ".join(f'"{one}"' for one in program)
-    return sys.executable, "-ES", "-c", QUICK.format(folder=PACKAGE_FOLDER, program=by)
+    quick = sys.executable, "-ES", "-c", QUICK.format(folder=PACKAGE_FOLDER, program=by)
+    if not _has_perl():
+        return quick
+    named = ", ".join(f'q"{one}"' for one in program)
+    return "/bin/sh", "-c", _EITHER, _PERL.format(folder=PACKAGE_FOLDER, program=named), *quick
+
+
+def _has_perl() -> bool:
+    """Tell whether a hook can start with Perl: it is there and heeds no variables, and the numbers are so."""
+    import socket  # lazily: `uninstall` does not ask
+
+    if (socket.AF_UNIX, socket.SOCK_STREAM, os.O_NONBLOCK, socket.SOL_SOCKET, socket.SO_PEERCRED) != _NUMBERS:
+        return False
+    try:
+        done = subprocess.run(  # noqa: S603 - our own words
+            [*PERL, "-e", "exit 3"],
+            env={"PERL5OPT": "-MNoSuchModule"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+    except OSError:
+        return False
+    return done.returncode == 3
 
 
 def _is_plain(path: str) -> bool:
