@@ -335,11 +335,11 @@ class OneShot:
 
     def run(self, *arguments: str) -> float:
         """Run `lastgood` with some arguments and return its seconds."""
-        return self._spawn(os.path.join(ROOT, "lastgood"), "-C", self._workspace, *arguments)
+        return self._spawn(self._python, os.path.join(ROOT, "lastgood"), "-C", self._workspace, *arguments)
 
     def bare(self) -> float:
         """Return the seconds of the same Python that does nothing."""
-        return self._spawn("-c", "pass")
+        return self._spawn(self._python, "-c", "pass")
 
     def told(self, payload: str) -> float:
         """Have a hook told what a file says, as Claude Code does, and return its seconds."""
@@ -347,18 +347,17 @@ class OneShot:
 
     @cache  # noqa: B019 - there are two of them
     def _hook(self) -> list[str]:
-        """Return what `lastgood install` has Claude Code start after its interpreter."""
+        """Return what `lastgood install` has Claude Code start."""
         command = [self._python, os.path.join(ROOT, "lastgood"), "install", "claude-code", "--print"]
         done = subprocess.run(command, env=self._environment, capture_output=True, check=True)
         entered = json.loads(done.stdout)["hooks"]["PreToolUse"][0]["hooks"][0]
-        assert entered["command"] == self._python, entered
-        return [str(word) for word in entered["args"]]
+        assert self._python in (entered["command"], *entered["args"]), entered
+        return [str(word) for word in (entered["command"], *entered["args"])]
 
-    def _spawn(self, *words: str, given: str = os.devnull, **variables: str) -> float:
-        command = [self._python, *words]
+    def _spawn(self, *command: str, given: str = os.devnull, **variables: str) -> float:
         before = time.perf_counter()
         spawned = os.posix_spawn(
-            self._python,
+            command[0],
             command,
             self._environment | variables,
             file_actions=[
@@ -441,11 +440,13 @@ class Bare(OneShot):
 
     def asks(self, server: str, told: str) -> float:
         """Have a hook hand on what a file says, and return its seconds."""
-        return self._spawn("-c", bare.CLIENT, server, given=told)
+        return self._spawn(self._python, "-c", bare.CLIENT, server, given=told)
 
     def keeps(self, names: str, store: str, changed: Sequence[str]) -> float:
         """Have a process look at all files and keep those that changed, and return its seconds."""
-        return self._spawn("-c", bare.ONE_SHOT, os.path.dirname(bare.__file__), names, store, *changed)
+        return self._spawn(
+            self._python, "-c", bare.ONE_SHOT, os.path.dirname(bare.__file__), names, store, *changed
+        )
 
 
 def ours() -> Driven:

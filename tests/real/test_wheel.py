@@ -94,7 +94,7 @@ def test_what_a_host_is_told_to_start_makes_checkpoints(
     settings = json.loads(run("sh", "-c", "lastgood install claude-code --print", environment=environment))
     (group,) = settings["hooks"]["UserPromptSubmit"]
     (handler,) = group["hooks"]
-    assert f'["{program}"]' in handler["args"][2]
+    assert f'["{program}"]' in handler["args"][-3]
     line = json.loads(run(program, "install", "codex", "--print", environment=environment))
     (codex,) = line["hooks"]["Stop"][0]["hooks"]
 
