@@ -295,7 +295,7 @@ def other(tmp_path: Path, unfinished: str) -> str:
     return str(path)
 
 
-ASKED = "What now? ["
+ASKED = "What now? [s/f/r/N]"
 
 
 def ends(lastgood: Command) -> list[tuple[str, str | None]]:
@@ -339,13 +339,13 @@ def test_a_person_looks_at_what_did_not_finish_and_is_asked_again(
             "  s: start beside it",
             "  f: end it, and start fresh",
             "  r: see where it stood",
-            "What now? [s/f/r/N]",
+            ASKED,
         ]
         seen.type("x\n")
         seen.until("please answer s, f or r, or Enter to quit")
         seen.type("r\n")
         seen.until("end it: lastgood recover")
-        seen.until(lambda: seen.shown[-1] == "What now? [s/f/r/N]")
+        seen.until(lambda: seen.shown[-1] == ASKED)
         seen.type("f\n")
         assert seen.end() == 0
         assert any("was ended; its checkpoints stay" in line for line in seen.everything)
