@@ -424,7 +424,7 @@ class Lister:
         # On other devices an answer may take as long as a network does: nobody's threads wait for that.
         self._sheet = None if device is None else sheet(links=watch is not None)
         # Whether anything but a directory may have several links of what was listed last.
-        self.may_have_links = True
+        self.may_have_links: bool = True
 
     def list(self, descriptor: int, *, known: Record | None) -> Listing:
         """List a directory, of which a record may be ``known``; OSError if that is refused."""

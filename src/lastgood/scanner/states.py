@@ -115,7 +115,7 @@ class Sheet:
         memory = memoryview(self._memory)
         self._eights, self._fours, self._twos = memory.cast("Q"), memory.cast("I"), memory.cast("H")
         self._counts_links = links
-        self.has_links = links
+        self.has_links: bool = links
 
     def ask(self, descriptor: int, names: Sequence[bytes]) -> bytes | None:
         """Return what is said of each entry of an open directory; None if one could not be asked."""
