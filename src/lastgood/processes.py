@@ -339,6 +339,11 @@ def _boot() -> str | None:
     return _booted
 
 
+def counts_here(owner: Owner) -> bool:
+    """Tell whether an owner's number, if it has one, is that of a process here and not elsewhere."""
+    return owner.host == os.uname().nodename and owner.namespace == _namespace()
+
+
 def _namespace(pid: int | None = None) -> str | None:
     try:
         return os.readlink(f"/proc/{pid or 'self'}/ns/pid")

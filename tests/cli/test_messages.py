@@ -14,10 +14,12 @@ import pytest
 import lastgood as package
 from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import completed
-from lastgood.cli.plans import choosing_lines, done_words
+from lastgood.cli.plans import at_work_lines, choosing_lines, done_words
 from lastgood.cli.reader import read
 from lastgood.cli.wording import count
 from lastgood.model.operation import CONFLICT, Outcome, PartOutcome
+from lastgood.model.session import Session
+from lastgood.processes import ProcFiles
 from tools.command import COMMAND, Command, told
 from tools.terminal import Terminal
 
@@ -212,6 +214,18 @@ def test_a_session_without_an_owner_says_how_it_ends(lastgood: Command) -> None:
     assert said[-1] == "when the work is over: lastgood session end"
     assert ":" not in said[0]
     assert "is active: owner not known" in lastgood("status").out
+
+
+def test_a_process_is_told_by_its_number_to_be_ended_only_where_that_is_its_number() -> None:
+    """T14: on another machine, or in a container, `kill` would end another one here."""
+    here = ProcFiles().owner(os.getpid())
+    owners = (here, here.replace(host="elsewhere"), here.replace(namespace="pid:[1]"))
+    sessions = [
+        Session(id=f"ses_{number}", workspace_key="abc", owner=owner, started_at=0, heartbeat_at=0)
+        for number, owner in enumerate(owners)
+    ]
+    ends = [line.partition(" Quit it before you go on, ")[2] for line in at_work_lines(sessions)]
+    assert ends == [f"in its window or by: kill {os.getpid()}", "in its window.", "in its window."]
 
 
 def test_a_place_that_takes_over_one_checkpoint_says_so(kept: Command, tmp_path: Path) -> None:

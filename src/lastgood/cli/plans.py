@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Outcome, Part, PartOutcome, RestorePlan, Step
     from lastgood.model.report import HeadMoved, NotHeld, RestoreReport
     from lastgood.model.run import Artifact, LastConversation, RecoverReport
-    from lastgood.model.session import Effect, Progress, Session, SessionReport
+    from lastgood.model.session import Effect, Owner, Progress, Session, SessionReport
     from lastgood.workspace.opened import OpenWorkspace
 
 
@@ -343,9 +343,16 @@ def at_work_lines(sessions: Iterable[Session]) -> list[str]:
     """Return which programs are at work here still: a restore takes nothing out of their memory."""
     return [
         f"Still running: {owner(one)}, which remembers what is taken back, and may write files again."
-        f" Quit it before you go on, in its window or by: kill {one.owner.pid}"
+        f" Quit it before you go on, {_way_to_quit(one.owner)}"
         for one in sessions
     ]
+
+
+def _way_to_quit(who: Owner) -> str:
+    from lastgood.processes import counts_here  # lazily: most often nobody is at work
+
+    # On another machine, or in a container, the number is not that of a process here.
+    return f"in its window or by: kill {who.pid}" if counts_here(who) else "in its window."
 
 
 def lacks_transcript(report: RestoreReport) -> bool:
