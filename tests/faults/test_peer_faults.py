@@ -454,10 +454,14 @@ def test_a_head_that_moved_stays_and_is_reported(workspace: Workspace, bench: Be
     report = workspace.restore(before.id)
     assert report.head_moved is not None
     assert (report.head_moved.commits, report.head_moved.to) == (2, head)
+    assert report.head_moved.left_branch == "moved"
     assert git(bench.workspace, "rev-parse", "HEAD") == head
     assert git(bench.workspace, "symbolic-ref", "HEAD") == "refs/heads/main"
     assert (bench.workspace / ".git" / "index").read_bytes() == index
     assert (bench.workspace / "file").read_text() == "1\n"
+    shutil.rmtree(bench.workspace / ".git")
+    moved = not_none(workspace.preview(workspace.plan_restore(before.id)).head_moved)
+    assert (moved.to, moved.left_branch) == (None, "gone")
 
 
 @pytest.mark.parametrize(

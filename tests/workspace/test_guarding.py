@@ -16,7 +16,7 @@ import pytest
 
 import lastgood
 from lastgood.check import record_verdict
-from lastgood.errors import Busy, Conflict, Damaged, LastgoodError, Usage
+from lastgood.errors import Busy, Conflict, Damaged, LastgoodError, NotFound, Usage
 from lastgood.locks import FlockLocks
 from lastgood.model.checkpoint import Check
 from lastgood.model.operation import RestorePlan
@@ -586,6 +586,29 @@ def test_a_plan_that_has_changed_while_a_save_was_waited_for_is_told_again_and_c
     assert (len(told), report.planned) == (2, told[1])
     assert (project / "file").read_text() == "then"
     assert workspace.read(not_none(report.guard), "file") == b"edited beside the save"
+
+
+def test_a_checkpoint_that_was_deleted_while_a_save_was_waited_for_is_not_restored(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    """T15: it is kept for nobody by then."""
+    (project / "file").write_text("then")
+    saved = workspace.save().checkpoint
+    (project / "file").write_text("now")
+    workspace.save()
+    saving = ExitStack()
+
+    def agree(_plan: RestorePlan) -> None:
+        with lastgood.open(project, store=store, maintenance="off") as beside:
+            beside.delete(saved.id)
+        saving.close()
+
+    with saving:
+        key = saved.manifest.workspace_key
+        saving.enter_context(FlockLocks(os.fsencode(store)).share_workspace(key, wait=0))
+        with pytest.raises(NotFound, match="no checkpoint"):
+            workspace.restore(saved.id, consent=agree)
+    assert (project / "file").read_text() == "now"
 
 
 def test_a_consent_is_not_passed_over_where_there_is_no_plan(

@@ -359,6 +359,7 @@ def restore(
     agreed = plan_restore(context, view, request)
     demand_consent(consent, agreed)
     with RestoreTransaction(context) as restoring:
+        request = request.replace(target=_target_of(context, view, agreed))  # it may be deleted by now
         return _restored(restoring, view, request, consent=consent, agreed=agreed)
 
 

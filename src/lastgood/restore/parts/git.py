@@ -96,12 +96,17 @@ def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
 
 
 def left_branch(context: Context, name: str, *, commit: str | None) -> LeftBranch | None:
-    """Return why HEAD cannot stand on a branch at a commit without that being moved; None if it can."""
+    """Return why HEAD cannot stand on a branch at a commit without that being moved; None if it can.
+
+    With its repository a branch is gone.
+    """
     branch = GitPosition(branch=_HEADS + name, commit=commit, index="")
     if context.project.attachable(context.root, branch):
         return None
     if context.project.is_taken(context.root, _HEADS + name):
         return "taken"
+    if context.project.state(context.root) is None:
+        return "gone"
     return "gone" if context.project.attachable(context.root, branch.replace(commit=None)) else "moved"
 
 
