@@ -444,7 +444,8 @@ def restore_from_backup(path: str, *, generation: str, at: int) -> tuple[str, ..
 def _changed_by_nobody(path: str) -> Iterator[None]:
     """Have who changes a catalogue wait, to find that it was replaced (`Database.write`).
 
-    Sessions do not ask for the store's lock. One that is so damaged that it cannot be held nobody changes.
+    Sessions do not ask for the store's lock. One that is so damaged that nobody can open it cannot be held:
+    what a program that had it open before still records is lost with all that is newer than the backup.
     """
     with ExitStack() as held:
         try:
