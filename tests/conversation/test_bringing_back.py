@@ -327,6 +327,7 @@ def test_what_refuses_a_redo_is_told_before_the_question_with_what_can_be_done(
     command("save", "meanwhile")
     asked = command.terminal("redo", answers="n\n", expect=130).out
     assert "something else lies where the conversation was to go" in asked
+    assert "nothing was redone" not in asked
     assert asked.count("Go ahead?") == 1
     assert asked.index("change  file") < asked.index("conversation: left as it is") < asked.index("Go ahead?")
 

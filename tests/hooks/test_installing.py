@@ -63,6 +63,15 @@ def test_hooks_are_entered_for_each_event_and_taken_out_again(lastgood: Command,
     assert settings.read_text() == THEIRS
 
 
+def test_who_takes_hooks_out_is_told_what_ends_a_process_that_watches(
+    lastgood: Command, settings: Path
+) -> None:
+    lastgood("install", "claude-code")
+    assert "lastgood watch --stop\n" in lastgood("uninstall", "claude-code").err
+    assert "watch" not in lastgood("uninstall", "claude-code").err
+    assert settings.read_text() == THEIRS
+
+
 def test_what_was_entered_starts_the_command_from_anywhere(lastgood: Command, settings: Path) -> None:
     handler = _handler(lastgood, settings)
     done = subprocess.run(

@@ -98,6 +98,9 @@ def uninstall_verb(call: Call, console: Console) -> int:
         return 0
     name = printable(placed.file)
     console.sentence(f"taken out of {name}" if changed else f"nothing of lastgood is in {name}")
+    if changed:
+        console.note("What was saved stays. A process that watches ends by itself once idle; to end it now:")
+        console.note(f"  {call.command('watch --stop')}")
     return 0
 
 

@@ -666,7 +666,9 @@ def _merged(
     console.warn(_meant(meant, call, workspace=workspace))
     for line in reasons:
         console.warn(line)
-    console.warn(f"{refused.message}. What can be done without losing that:")
+    # Its end says what came of asking: nothing, which the answer to the question may change.
+    reason = refused.message.partition(", so nothing was ")[0]
+    console.warn(f"{reason}. What can be done without losing that:")
     for line in (
         *_undo_lines(planned, call),
         *chosen_later_lines(planned.planned),
