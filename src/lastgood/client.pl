@@ -192,18 +192,26 @@ sub told {
     return ord substr $answer, 1, 1;
 }
 
-# Has standard input be what was read from it; beyond what a pipe takes, a process stays that writes it.
+# Has standard input be what was read from it; beyond what a pipe takes, a process stays that writes it, or a file
+# without a name holds it where no process can be added.
 sub hand_on {
     my ($given) = @_;
     pipe my $reading, my $writing or return;
-    my $writer = length $given > $PIPE ? fork : undef;
+    my $is_short = length $given <= $PIPE;
+    my $writer;
+    $writer = fork if !$is_short;
     if (defined $writer && !$writer) {
         close $_ for $reading, *STDIN, *STDOUT, *STDERR;
         $SIG{PIPE} = 'DEFAULT';
         written($writing, $given, undef);
         exit;
     }
-    written($writing, $given, undef) if length $given <= $PIPE;
+    if (!$is_short && !defined $writer) {
+        open $reading, '+>', undef or return;
+        $writing = $reading;
+    }
+    written($writing, $given, undef) if !defined $writer;
+    sysseek $reading, 0, 0;
     open STDIN, '<&', $reading;
 }
 
@@ -226,5 +234,5 @@ sub main {
     hand_on($given) if $is_all || length $given;
 }
 
-delete @ENV{qw(PERL_BADLANG PERL_UNICODE)};    # set by the entry, for this Perl
+delete @ENV{qw(PERL_BADLANG PERL_SIGNALS PERL_UNICODE)};    # set by the entry, for this Perl
 main();

@@ -188,6 +188,39 @@ def test_what_it_was_given_is_handed_on(
     assert outcome(process) == (0, b"|" + PAYLOADS[size], b"")
 
 
+def test_what_it_was_given_is_handed_on_where_no_process_can_be_added(
+    entry: list[str], listener: Listener, tmp_path: Path
+) -> None:
+    """Nothing of it is left behind."""
+    alone, kept = tmp_path / "alone.pl", tmp_path / "kept"
+    text = CLIENT.read_text()
+    assert text.count("= fork") == 1
+    alone.write_text(text.replace("= fork", "= undef"))
+    kept.mkdir()
+    words = [word.replace("@at/client.pl", str(alone)) for word in become(entry)]
+
+    def answer(request: Request) -> Answer:
+        raise Declined(request)
+
+    process = asks(words, tmp_path / ("far" * 40), given=PAYLOADS["pipe"], env={"TMPDIR": str(kept)})
+    answers(listener, process, answer)
+    assert outcome(process) == (0, b"|" + PAYLOADS["pipe"], b"")
+    assert not list(kept.iterdir())
+
+
+def test_without_one_who_answers_all_is_read_of_an_input_that_does_not_block(tmp_path: Path) -> None:
+    """By Python, which gets it as the host made it: it comes in parts."""
+    event = {"hook_event_name": "PreToolUse", "session_id": "s", "cwd": str(tmp_path), "tool_name": "Read"}
+    host, own = socket.socketpair()
+    own.setblocking(False)
+    with host, own:
+        pipe, environment = subprocess.PIPE, os.environ | {"LASTGOOD_STORE": str(tmp_path / "none")}
+        process = subprocess.Popen(in_python(), env=environment, stdin=own.fileno(), stdout=pipe, stderr=pipe)
+        own.close()
+        host.sendall(json.dumps(event | {"tool_input": {"text": "x" * (1 << 20)}}).encode())
+    assert outcome(process) == (0, b"", b"")
+
+
 @pytest.mark.parametrize("fault", [ValueError, SystemExit])
 def test_what_nobody_knows_how_far_it_came_is_handed_on_with_its_id(
     fault: type[BaseException], entry: list[str], listener: Listener, tmp_path: Path
@@ -287,6 +320,7 @@ def test_what_is_set_for_other_perls_and_other_places_changes_nothing(
         "PERL5OPT": "-MNoSuchModule",
         "PERL5LIB": str(tmp_path),
         "PERL_UNICODE": "x",
+        "PERL_SIGNALS": "x",
         "PERLIO": ":utf8",
         "LC_ALL": "xx",
         "IFS": "e",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # Exit codes: something was left out, or a person said no.
 OMISSIONS = 3
 DECLINED = 130
+_READ_BYTES = 1 << 16
 # What a person types to be asked no further: nothing is done.
 NO_ANSWER = frozenset({"", "n", "no", "q", "quit"})
 
@@ -199,8 +200,14 @@ class Console:
     def input(self) -> bytes:
         """Return all that comes on standard input; OSError."""
         if self.given is None:
-            with open(0, "rb", closefd=False) as stream:
-                self.given = stream.read()
+            parts = []
+            with open(0, "rb", buffering=0, closefd=False) as stream:
+                while (part := stream.read(_READ_BYTES)) != b"":
+                    if part is None:
+                        _wait_until_readable(0)
+                    else:
+                        parts.append(part)
+            self.given = b"".join(parts)
         return self.given
 
     @property
@@ -409,6 +416,12 @@ def _recorded(said: object) -> object:
     if isinstance(said, dict):
         return {key: _recorded(one) for key, one in said.items()}
     return [_recorded(one) for one in said] if isinstance(said, list | tuple) else said
+
+
+def _wait_until_readable(descriptor: int) -> None:
+    from select import select  # lazily: as below
+
+    select([descriptor], [], [])
 
 
 def _wait_until_writable(descriptor: int) -> None:

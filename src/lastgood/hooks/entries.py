@@ -15,7 +15,7 @@ HOOK, BLOCK = "hook", "--block"
 # How a hook starts the Perl that asks first (decision 070). Without -t it heeds PERL5OPT, and ends with 2,
 # which blocks an agent, where it does not find what that names. The others keep out sites and locales.
 PERL = ("/usr/bin/perl", "-ftX", "-C0")
-PLAIN = "PERL_BADLANG=0 PERL_UNICODE=0"
+PLAIN = "PERL_BADLANG=0 PERL_SIGNALS=safe PERL_UNICODE=0"
 # What it does once @at and @by say where the package is and what starts the program: it becomes the Python of
 # the words behind unless it is told all there is to do.
 ASKS = 'do "@at/client.pl"; exec @ARGV; exit 1'
