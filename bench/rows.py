@@ -758,7 +758,7 @@ def _least_hooks(bench: Bench) -> list[Row]:
     for name, seconds in taken.items():
         ratios = [mine / bare for mine, bare in zip(seconds, alone[name], strict=True)]
         figures = {"lastgood": statistics.median(seconds) * 1000}
-        work, ratio = f"the least: hook {name} (beside `python -c pass`)", statistics.median(ratios)
+        work, ratio = f"the least in Python: hook {name} (beside `python -c pass`)", statistics.median(ratios)
         rows.append(Row(work, "ms", figures, "-", ratio=ratio, spread=halfway(ratios)))
     return rows
 
