@@ -63,7 +63,9 @@ def paged(content: bytes) -> bool:
 def _start(command: str) -> subprocess.Popen[bytes]:
     """Start the person's own choice, from their environment; OSError."""
     environment = {"LESS": _LESS, "LV": "-c", **os.environ}
-    return subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, env=environment)  # noqa: S603
+    return subprocess.Popen(  # noqa: S603 - the person's own choice
+        ["/bin/sh", "-c", command], stdin=subprocess.PIPE, env=environment
+    )
 
 
 def _pager(environment: Mapping[str, str]) -> str:
