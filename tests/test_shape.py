@@ -245,6 +245,7 @@ def test_a_list_loads_nothing_of_what_other_verbs_need(tmp_path: Path) -> None:
         "lastgood.workspace.api",
     }
     assert others & loaded == set()
+    assert loaded & SLOW_IMPORTS == set()
 
 
 @pytest.mark.parametrize("rule", RULES)

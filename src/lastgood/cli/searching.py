@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
 from lastgood.cli.wording import count, few_paths, label, moment
 from lastgood.paths import to_text
 
@@ -42,6 +40,8 @@ def paths_with(paths: Sequence[bytes], word: str) -> list[bytes]:
 
 
 def _fits(path: str, pattern: str) -> bool:
+    from fnmatch import fnmatchcase  # lazily: a list without a pattern pays for no regular expression
+
     return fnmatchcase(path, pattern) or fnmatchcase(path.rpartition("/")[2], pattern)
 
 
