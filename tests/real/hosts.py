@@ -219,9 +219,18 @@ def working(project: Path) -> list[int]:
     return found
 
 
+def stays(project: Path) -> bool:
+    """Tell whether `sleep` runs in a folder: a shell starts it some time after what comes before it is done."""
+    return any(_command(pid)[:1] == [b"sleep"] for pid in working(project))
+
+
 def is_program(pid: int, host: Host) -> bool:
     """Tell whether a process is a host's program."""
+    return host.program.encode() in _command(pid)[:3]
+
+
+def _command(pid: int) -> list[bytes]:
     try:
-        return host.program.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:3]
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
-        return False
+        return []

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lastgood.settings import TRIGGERS
-from real.hosts import Host, skip_unless_wanted, working
+from real.hosts import Host, skip_unless_wanted, stays, working
 from tools.command import Command
 from tools.living import eventually, eventually_gone
 from tools.scripted_model import ScriptedModel, Use
@@ -100,7 +100,7 @@ def test_a_program_that_is_killed_in_a_turn_is_known_dead_and_its_turn_is_taken_
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         ) as process:
-            assert eventually((project / "begun").exists)
+            assert eventually(lambda: stays(project))
             process.kill()
         left = working(project)  # what it had started goes on without it
         named = [one["pid"] for one in lastgood("recover", "--review", "--json").json["live_processes"]]

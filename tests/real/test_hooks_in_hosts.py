@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lastgood.settings import TRIGGERS
-from real.hosts import Host, skip_unless_wanted, working
+from real.hosts import Host, skip_unless_wanted, stays, working
 from tools.command import COMMAND, Command
 from tools.living import eventually, eventually_gone, lives
 from tools.scripted_model import ScriptedModel
@@ -210,7 +210,7 @@ def test_a_tool_that_ran_when_its_host_was_killed_comes_back_as_broken_off(
 ) -> None:
     """P7c, T11: opencode takes it in, and goes on with what it says of it."""
     with host.started("stay prompt") as process:
-        assert eventually((lastgood.project / "begun").exists)
+        assert eventually(lambda: stays(lastgood.project))
         left = working(lastgood.project)
         process.kill()
     for pid in left:
@@ -280,13 +280,14 @@ def test_a_host_that_is_killed_in_a_turn_is_known_dead_and_its_turn_is_taken_bac
     project = lastgood.project
     host.say("first prompt")
     with host.started("stay prompt") as process:
-        assert eventually((project / "begun").exists)
+        assert eventually(lambda: stays(project))
         # What it had started would go on without it, and end its turn if that were killed first.
         left = [pid for pid in working(project) if pid != process.pid]
         process.kill()
         process.wait()
         named = {one["pid"] for one in lastgood("recover", "--review", "--json").json["live_processes"]}
-        assert {pid for pid in left if lives(pid)} == named
+        # One that ends by itself, since its host has gone, may or may not be named.
+        assert {pid for pid in left if lives(pid)} <= named <= set(left)
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
