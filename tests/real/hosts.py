@@ -220,7 +220,7 @@ def working(project: Path) -> list[int]:
 
 
 def stays(project: Path) -> bool:
-    """Tell whether `sleep` runs in a folder: a shell starts it some time after what comes before it is done."""
+    """Tell whether `sleep` runs in a folder, which a shell starts some time after what comes before it."""
     return any(_command(pid)[:1] == [b"sleep"] for pid in working(project))
 
 
