@@ -78,7 +78,6 @@ OsValue: TypeAlias = object
 ObjectId: TypeAlias = bytes
 Binary: TypeAlias = bytes
 
-_assign = object.__setattr__
 # How the annotation of another name for a field begins.
 _ALIAS = "ClassVar[Alias["
 
@@ -88,6 +87,9 @@ class _ValueType(type):
 
     _fields: tuple[str, ...]
     _defaults: dict[str, object]
+    # What fills the slots of the fields, and reads them all; made with the first value of the class.
+    _filling: tuple[Callable[[object, object], None], ...] | None
+    _reading: Callable[[object], tuple[object, ...]] | None
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, object]) -> _ValueType:
         own = namespace.get("__annotations__", {})
@@ -106,6 +108,7 @@ class _ValueType(type):
                 defaults |= base._defaults  # noqa: SLF001 - the same class
         # Into the class as it is made: to set them afterwards takes half as long again.
         namespace |= {"__slots__": names, "_fields": fields + names, "_defaults": defaults | given}
+        namespace |= {"_filling": None, "_reading": None}
         return super().__new__(mcs, name, bases, namespace)
 
 
@@ -115,16 +118,18 @@ class Value(metaclass=_ValueType):
 
     def __init__(self, **given: object) -> None:
         cls = type(self)
-        for field in cls._fields:
-            if field in given:
-                _assign(self, field, given.pop(field))
-            elif field in cls._defaults:
-                _assign(self, field, cls._defaults[field])
-            else:
-                message = f"{cls.__name__} needs {field!r}"
-                raise TypeError(message)
-        if given:
-            message = f"{cls.__name__} has no field {next(iter(given))!r}"
+        fields, put = cls._fields, cls._filling
+        if put is None:
+            put = cls._filling = setters(cls)
+        whole = cls._defaults | given
+        try:
+            for field, fill in zip(fields, put):  # noqa: B905 - as many, and to check that takes a tenth
+                fill(self, whole[field])
+        except KeyError as missing:
+            message = f"{cls.__name__} needs {missing}"
+            raise TypeError(message) from None
+        if len(whole) > len(fields):
+            message = f"{cls.__name__} has no field {next(one for one in given if one not in fields)!r}"
             raise TypeError(message)
 
     def __setattr__(self, field: str, value: object) -> None:
@@ -152,11 +157,15 @@ class Value(metaclass=_ValueType):
         return (_build, (type(self), self.as_dict()))
 
     def _key(self) -> tuple[object, ...]:
-        return tuple(getattr(self, field) for field in type(self)._fields)
+        cls = type(self)
+        read = cls._reading
+        if read is None:
+            read = cls._reading = _reader(cls._fields)
+        return read(self)
 
     def as_dict(self) -> dict[str, object]:
         """Return the fields by name, in the order of their declaration."""
-        return {field: getattr(self, field) for field in type(self)._fields}
+        return dict(zip(type(self)._fields, self._key()))  # noqa: B905 - as many
 
     def replace(self, **changes: object) -> Self:
         """Return a copy with some fields changed."""
@@ -192,6 +201,13 @@ def _may_be_open(cls: type[Value], field: str) -> bool:
         base.__annotations__[field] for base in cls.__mro__ if field in getattr(base, "__annotations__", ())
     )
     return kind.startswith(("Mapping[", "Sequence[", "dict[", "list[", "object"))
+
+
+def _reader(fields: tuple[str, ...]) -> Callable[[object], tuple[object, ...]]:
+    """Return what reads all fields of a value."""
+    if len(fields) > 1:
+        return attrgetter(*fields)
+    return lambda value: tuple(getattr(value, field) for field in fields)
 
 
 def setters(cls: type[Value]) -> tuple[Callable[[object, object], None], ...]:
