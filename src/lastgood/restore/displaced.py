@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 # Their descriptors are open at once; the least limit that systems set is 256.
 CHUNK = 128
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_PRIVATE_FILE = 0o600
 # So much is read ahead at most.
 _AHEAD_BYTES = 1 << 20
 
@@ -95,12 +94,16 @@ class Chunk:
         if step.want.kind == LINK:
             os.symlink(self._objects.read_blob(step.want.oid), temporary, dir_fd=directory)
             return
-        descriptor = os.open(temporary, _CREATE, _PRIVATE_FILE, dir_fd=directory)
+        # From the beginning with its own permissions: whoever may read it there may do so in a moment anyway.
+        mode = step.want.mode & PERMISSION_BITS
+        descriptor = os.open(temporary, _CREATE, mode, dir_fd=directory)
         self._open[number] = descriptor
         size = self._copied(number, step.want.oid, descriptor)
-        if os.fstat(descriptor).st_size != size:
+        found = os.fstat(descriptor)
+        if found.st_size != size:
             raise OSError(errno.EIO, "not all of it could be written")
-        os.fchmod(descriptor, step.want.mode & PERMISSION_BITS)
+        if stat.S_IMODE(found.st_mode) != mode:  # by the umask
+            os.fchmod(descriptor, mode)
 
     def _copied(self, number: int, oid: bytes, descriptor: int) -> int:
         content = self._ahead.pop(number, None)

@@ -616,7 +616,6 @@ def _carry_out(
     restoring: RestoreTransaction, plan: RestorePlan, snapshot: WorkspaceSnapshot, *, target: Checkpoint
 ) -> RestoreReport:
     context = restoring.context
-    report = RestoreReport(planned=plan, target=target.id, outcomes=planned_outcomes(plan))
     if not plan.empty:
         parts.refuse(context, plan.parts)
         before = f"restoring {restored_words(target, plan.paths)}"
@@ -624,15 +623,20 @@ def _carry_out(
             PlanExecution(restoring=restoring, plan=plan, snapshot=snapshot, before=before, target=target)
         )
         assert changed.operation is not None
-        report = report.replace(
+        report = RestoreReport(
+            planned=plan,
+            target=target.id,
+            outcomes=changed.outcomes,
             guard=changed.guard,
             operation=changed.operation.id,
-            outcomes=changed.outcomes,
             parts=changed.parts,
         )
-    elif _moves(context, plan):
-        moved = restoring.record("restore", target=target.id, stands=target.id)
-        report = report.replace(operation=moved.id)
+    else:
+        moved = None
+        if _moves(context, plan):
+            moved = restoring.record("restore", target=target.id, stands=target.id).id
+        outcomes = planned_outcomes(plan)
+        report = RestoreReport(planned=plan, target=target.id, outcomes=outcomes, operation=moved)
     # What a part changed of it is asked for anew.
     return with_details(context, report, target, standing=None if plan.parts else snapshot.standing)
 
