@@ -13,7 +13,7 @@ import pytest
 
 from lastgood.model.tree import Counts
 from lastgood.restore.site import PathReader
-from lastgood.scanner import read
+from lastgood.scanner import read, scan
 from lastgood.scanner.read import file_system, open_file
 from lastgood.workspace import Workspace
 
@@ -104,6 +104,84 @@ def test_a_directory_that_is_emptied_after_a_restore_is_noticed(workspace: Works
 
     assert found.created
     assert found.checkpoint.manifest.files == saved.manifest.files - 2
+
+
+def restored(workspace: Workspace, project: Path) -> bytes:
+    """Take an edit back, and return what lies in the cache after that."""
+    plant(project)
+    saved = workspace.save("one").checkpoint
+    (project / "d1" / "e1" / "f1").write_text("edited")
+    workspace.restore(saved.id)
+    return cached(workspace)
+
+
+def cached(workspace: Workspace) -> bytes:
+    [file] = Path(workspace.store).glob("workspaces/*/scan.records")
+    return file.read_bytes()
+
+
+@pytest.mark.usefixtures("exact")
+def test_what_a_restore_left_is_written_once_the_workspace_is_closed(
+    opened: Open, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = opened()
+    before = restored(first, project)
+    read_anew: list[bytes] = []
+
+    def counted(name: bytes, *, directory: int) -> int:
+        read_anew.append(name)
+        return open_file(name, directory=directory)
+
+    first.close()
+    monkeypatch.setattr(read, "open_file", counted)
+
+    assert cached(first) != before
+    assert not opened().save("two", kind="auto").created
+    assert read_anew == []
+
+
+@pytest.mark.usefixtures("exact")
+def test_a_scan_cache_that_somebody_else_wrote_after_a_restore_stays(opened: Open, project: Path) -> None:
+    first, second = opened(), opened()
+    restored(first, project)
+    assert not second.save("two", kind="auto").created  # nor is anything amiss before it is written
+    (project / "d2" / "e2" / "f2").write_text("edited, too")
+    second.save("three")
+    theirs = cached(second)
+
+    first.close()
+
+    assert cached(second) == theirs
+
+
+@pytest.mark.usefixtures("exact")
+def test_a_fork_leaves_it_to_its_parent_to_write_what_a_restore_left(opened: Open, project: Path) -> None:
+    workspace = opened()
+    before = restored(workspace, project)
+    child = os.fork()
+    if not child:
+        try:
+            workspace.close()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+
+    assert cached(workspace) == before
+    workspace.close()
+    assert cached(workspace) != before
+
+
+@pytest.mark.usefixtures("exact")
+def test_what_a_restore_left_is_written_at_once_where_it_is_much(
+    opened: Open, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "_MOST_OWED", 0)
+    workspace = opened()
+    before = restored(workspace, project)
+    (project / "d2" / "e2" / "f2").write_text("edited, too")
+    workspace.restore("@")
+
+    assert cached(workspace) != before
 
 
 def change(project: Path, chance: random.Random) -> None:

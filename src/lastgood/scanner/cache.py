@@ -17,7 +17,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, MutableMapping, Sequence
+    from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
     from lastgood.scanner import Record, Row
 
@@ -59,11 +59,18 @@ class DetailsLost(Exception):
 class Details:
     """The rows of directories: on disk, or about to be."""
 
-    def __init__(self, folder: bytes, name: bytes, *, pending: Iterable[bytes] = ()) -> None:
+    def __init__(
+        self,
+        folder: bytes,
+        name: bytes,
+        *,
+        pending: Iterable[bytes] = (),
+        remembered: Mapping[int, Sequence[Row]] = {},
+    ) -> None:
         self._folder = folder
         self.name = name
         self.pending: list[bytes] = [*pending]
-        self._remembered: dict[int, Sequence[Row]] = {}
+        self._remembered: dict[int, Sequence[Row]] = {**remembered}
         self._descriptor = -1
 
     def rows(self, record: Record) -> Sequence[Row] | None:
@@ -96,6 +103,11 @@ class Details:
         self._remember(-len(self.pending), rows)
         return -len(self.pending), len(packed)
 
+    def remembered(self, records: Iterable[Record]) -> dict[int, Sequence[Row]]:
+        """Return those rows of some directories that are in memory, by the place that their records name."""
+        known = self._remembered
+        return {record[START]: known[record[START]] for record in records if record[START] in known}
+
     def _remember(self, start: int, rows: Sequence[Row]) -> None:
         if len(self._remembered) < _REMEMBERED:
             self._remembered[start] = rows
@@ -113,10 +125,11 @@ class Details:
 class CachedTree:
     """All that is known of a workspace: a record for each directory, and the details.
 
-    ``source`` stands for the file of records as it was when they were read, or those before them.
+    ``source`` stands for the file of records as it was when they were read, or those before them. ``owed_by``
+    is the process that has yet to write it, 0 where none has.
     """
 
-    __slots__ = ("conditions", "details", "records", "source")
+    __slots__ = ("conditions", "details", "owed_by", "records", "source")
 
     def __init__(
         self,
@@ -125,7 +138,9 @@ class CachedTree:
         records: MutableMapping[bytes, Record],
         details: Details,
         source: Source | None = None,
+        owed_by: int = 0,
     ) -> None:
+        self.owed_by: int = owed_by
         self.source: Source | None = source
         self.conditions: Conditions | None = conditions
         self.records: MutableMapping[bytes, Record] = records

@@ -92,6 +92,8 @@ MOST_NAMED = 100
 _LISTINGS = 64
 # Of a cache of up to so many directories (3 MB) what was read, or written, stays in memory for the next scan.
 _REMEMBERED_DIRECTORIES = 2_000
+# Until so many bytes of rows are to be written, which are in memory meanwhile, what a restore left waits.
+_MOST_OWED = 1 << 20
 
 
 class IgnoreFiles:
@@ -180,8 +182,9 @@ class WorkspaceScan:
         self.visited: Collection[bytes] | None = None
         self._visited_by_parent: Mapping[bytes, Collection[bytes]] | None = None
         self.exact_on: Callable[[int], int | None] = multigrain_device
-        # Who is told where nobody watches.
+        # Who is told where nobody watches, and who may put off writing what a restore left.
         self.remember: Callable[[CachedTree], None] | None = None
+        self.put_off: Callable[[CachedTree], bool] | None = None
 
     def directory(self, path: bytes) -> Sequence[Entry] | None:
         """Return the captured entries of a directory, sorted by name; None if it was not captured."""
@@ -329,7 +332,8 @@ class WorkspaceScan:
     def keep(self) -> None:
         """Write the scan cache; called only after what was scanned is durable and acknowledged.
 
-        Where a process watches that is put off, as long as it is little.
+        Where a process watches that is put off, as long as it is little; so is what a restore left where the
+        workspace stays open.
         """
         brought, self._brought = self._brought, None
         if brought is None and not self.worth_keeping:
@@ -337,6 +341,8 @@ class WorkspaceScan:
         self.worth_keeping = False
         snapshot, places = brought or (self.snapshot, ())
         if self.watch is None:
+            if brought is not None and self.put_off is not None and self.put_off(snapshot):
+                return
             kept = cache.keep(self._folder, snapshot)
             if kept is not None and self.remember is not None:
                 self.remember(kept)
@@ -543,7 +549,8 @@ class WorkspaceScanner:
 
     ``objects`` are what checkpoints so far hold. ``sleep`` waits for some seconds. ``exact_on`` returns, for
     an open directory, the device on which times prove each version of a file, None where they do not.
-    What ``watch`` vouches for is not looked at. ``known`` is what an earlier scan read of the cache.
+    What ``watch`` vouches for is not looked at. ``known`` is what an earlier scan read of the cache. Where it
+    ``stays`` somebody calls `settle_up` in the end, and what a restore left is written then, or by a save.
     """
 
     def __init__(
@@ -556,8 +563,10 @@ class WorkspaceScanner:
         exact_on: Callable[[int], int | None] = multigrain_device,
         watch: DirectoryWatch | None = None,
         known: CachedTree | None = None,
+        stays: bool = False,
     ) -> None:
         self._watch = watch
+        self._stays = stays
         # What lies in the cache as far as it was read, or written, here.
         self.known: CachedTree | None = known
         self._folder = cache
@@ -625,7 +634,10 @@ class WorkspaceScanner:
             loaded = cache.load(self._folder, root)
             self._remember(loaded)
             return loaded
-        details = Details(self._folder, held.details.name, pending=held.details.pending)
+        if watch is None:
+            details = self._details_of(held)
+        else:
+            details = Details(self._folder, held.details.name, pending=held.details.pending)
         return CachedTree(held.conditions, records=held.records, details=details, source=held.source)
 
     def _remember(self, known: CachedTree) -> None:
@@ -636,6 +648,38 @@ class WorkspaceScanner:
             self.known = CachedTree(
                 known.conditions, records=known.records, details=details, source=known.source
             )
+
+    def _put_off(self, left: CachedTree) -> bool:
+        """Have the next scan begin with what a restore left, to be written later; False where it is much.
+
+        What lies in the cache meanwhile is that of the scan before, which proves as little as it did.
+        """
+        is_little = sum(map(len, left.details.pending)) <= _MOST_OWED
+        if left.source is None or not is_little or len(left.records) > _REMEMBERED_DIRECTORIES:
+            return False
+        self.known = CachedTree(
+            left.conditions,
+            records=left.records,
+            details=self._details_of(left),
+            source=left.source,
+            owed_by=os.getpid(),
+        )
+        return True
+
+    def _details_of(self, known: CachedTree) -> Details:
+        """Return the details of what is known, with those that are not written yet."""
+        details = known.details
+        remembered = details.remembered(known.records.values()) if details.pending else {}
+        return Details(self._folder, details.name, pending=details.pending, remembered=remembered)
+
+    def settle_up(self) -> None:
+        """Write what was put off, unless somebody else wrote another meanwhile, or this is a fork."""
+        known = self.known
+        if known is None or known.owed_by != os.getpid() or known.source != cache.source_of(self._folder):
+            return
+        kept = cache.keep(self._folder, known)
+        if kept is not None:
+            self._remember(kept)
 
     def _found_again(
         self, request: ScanRequest, root: int, watch: DirectoryWatch, *, writer: ObjectWriter
@@ -710,6 +754,7 @@ class WorkspaceScanner:
             worth_keeping=scan_pass.changed or conditions != known.conditions,
         )
         found.watch, found.exact_on, found.remember = self._watch, reader.exact_on, self._remember
+        found.put_off = self._put_off if self._stays else None
         found.visited = scan_pass.visited
         if self._watch is not None and not found.worth_keeping:
             self._watch.remember(found.result, found.snapshot, scanned=records)

@@ -107,7 +107,9 @@ class ScannerOfChoice:
         return found
 
     def close(self) -> None:
-        """Let go of the process that scans, if there is one; harmless when repeated."""
+        """Write what is owed, and let go of the process that scans; harmless when repeated."""
+        if self._local is not None:
+            self._local.settle_up()
         if self._remote is not None:
             self._remote.close()
 
@@ -551,7 +553,7 @@ class WorkspaceState:
         settings, told = self._carried_on(row.key)
         cache = opened.directory + b"/workspaces/" + row.key.encode()
         self._scanner = scanner = ScannerOfChoice(
-            lambda known, watch: _here(opened, cache, watch=watch, known=known),
+            lambda known, watch: _here(opened, cache, watch=watch, known=known, stays=not self._passing),
             lambda: _elsewhere(opened, cache),
             watch=lambda: self._watch,
         )
@@ -603,14 +605,14 @@ class WorkspaceState:
 
 # What only some verbs need is loaded when they do: it is a third of the start-up of `list`.
 def _here(
-    opened: Store, cache: bytes, *, watch: DirectoryWatch | None, known: CachedTree | None
+    opened: Store, cache: bytes, *, watch: DirectoryWatch | None, known: CachedTree | None, stays: bool
 ) -> WorkspaceScanner:
     from lastgood.scanner.scan import WorkspaceScanner
 
     make_private(cache)
     # How young a file is can only be told by the clock that its times come from, whatever a caller's says.
     return WorkspaceScanner(
-        cache=cache, clock=SystemClock(), objects=opened.engine(), watch=watch, known=known
+        cache=cache, clock=SystemClock(), objects=opened.engine(), watch=watch, known=known, stays=stays
     )
 
 
