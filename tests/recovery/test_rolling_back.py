@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from lastgood.workspace import Workspace
 from tools.command import COMMAND, PATIENCE, Command, killed_restore, told
+from tools.telling import Host
 
 LASTGOOD = f"'{sys.executable}' '{COMMAND}'"
 START = f"export LASTGOOD_SESSION=$({LASTGOOD} session start -q --goal prices)"
@@ -459,3 +461,47 @@ def test_what_one_command_left_is_told_without_tasks(lastgood: Command, tmp_path
     said = lastgood("recover", "--review").out
     assert "what the command did elsewhere, started" in said
     assert "task" not in said.lower()
+
+
+# Sessions that hooks keep: their turns have no task (P7b).
+
+
+def test_what_a_person_changed_before_the_open_turn_stays(workspace: Workspace, project: Path) -> None:
+    """P7b: the turn began there, and not where the one before ended."""
+    (project / "mine").write_text("1")
+    host = Host(workspace, project)
+    host.tells("session-start")
+    host.asked("write it")
+    (project / "plan").write_text("a plan")
+    host.tells("turn-end")
+    (project / "mine").write_text("2")
+    host.asked("tidy up")
+    (project / "plan").unlink()
+
+    (session,) = workspace.sessions()
+    workspace.recover(session.id, roll_back=True, force=True)
+
+    assert ((project / "mine").read_text(), (project / "plan").read_text()) == ("2", "a plan")
+
+
+def test_what_a_rewind_took_back_does_not_come_back(workspace: Workspace, project: Path) -> None:
+    """P7b: nothing of the session leads to where one stands then; where it began may be deleted by then."""
+    (project / "mine").write_text("1")
+    kept = workspace.save("mine").checkpoint
+    host = Host(workspace, project)
+    host.asked("write it")
+    began = workspace.stands_at()
+    (project / "junk").write_text("junk")
+    host.tells("turn-end")
+    host.asked("tidy up")
+    (project / "mine").write_text("wrecked")
+    workspace.restore(kept, force=True)
+    workspace.delete(began or "")
+    (project / "late").write_text("by the agent, which still ran")
+
+    (session,) = workspace.sessions()
+    report = workspace.recover(session.id, roll_back=True, force=True)
+
+    assert report.rolled_back_to == kept.id
+    assert sorted(one.name for one in project.iterdir()) == ["mine"]
+    assert (project / "mine").read_text() == "1"

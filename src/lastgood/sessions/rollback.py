@@ -36,14 +36,14 @@ def rollback_target(context: Context, session: Session) -> Checkpoint | None:
     That is before the task under way, or the one whose failure ended the run, and nothing else was under
     way; where no task is, the end of the last task or turn, or what was saved before the open turn. The
     newest one of the session that passed its check, along the history from `@`, takes its place if it is
-    newer. Else it is the first one.
+    newer. Else it is the first one; `@` where a restore led to before all of them.
     """
     own = Query(workspace_key=session.workspace_key, session=session.id, complete=True, guards=False)
     good = _good(context, session.workspace_key, own)
     begun = tasks.unfinished_attempt(context.work.progress(session.id), _steps(context, session))
     if begun is not None:
         return _newer(_before(context, begun), good)
-    return _newer(_last_end(context, session.workspace_key, own), good) or _first(context, own)
+    return _newer(_last_end(context, session, own), good) or _first(context, session, own)
 
 
 def passed_over(context: Context, session: Session, target: Checkpoint | None) -> tuple[Checkpoint, ...]:
@@ -107,17 +107,32 @@ def _in_force(context: Context, key: str, known: Sequence[Operation]) -> Sequenc
     return found
 
 
-def _last_end(context: Context, key: str, own: Query) -> Checkpoint | None:
-    """Return the nearest checkpoint at the end of a task, or between turns, along the history from `@`."""
+def _last_end(context: Context, session: Session, own: Query) -> Checkpoint | None:
+    """Return the nearest checkpoint at the end of a task, or between turns, along the history from `@`.
+
+    Between turns there is also the one at which the open turn began, whatever it was made for: what a person
+    changed before they asked for something is none of what the agent left.
+    """
+    begun = _open_turns(context, session)
     ends = (own.replace(kind="task", moment="after", limit=1), own.replace(kind="turn", limit=1))
-    if not any(context.catalogue.find(query) for query in ends):
+    if not begun and not any(context.catalogue.find(query) for query in ends):
         return None
     near = (
-        context.catalogue.get(facts.id) for facts in _line(context, key) if facts.kind in {"task", "turn"}
+        context.catalogue.get(facts.id)
+        for facts in _line(context, session.workspace_key)
+        if facts.kind in {"task", "turn"} or facts.id in begun
     )
-    fit = (one for one in near if one is not None and one.session == own.session)
-    told = (one for one in fit if one.kind == "turn" or one.moment == "after")
+    fit = (one for one in near if one is not None and (one.session == session.id or one.id in begun))
+    told = (one for one in fit if one.id in begun or one.kind == "turn" or one.moment == "after")
     return next((one for one in told if _is_ground(context, one)), None)
+
+
+def _open_turns(context: Context, session: Session) -> set[str]:
+    """Return where the turns of a host's session began of which nobody saw the end."""
+    if session.exclusive:  # a step of it that is of no task is no turn
+        return set()
+    running = context.work.effects(session.workspace_key, session=session.id, state="running")
+    return {one.stood for one in running if one.task is None and one.stood is not None}
 
 
 def _before(context: Context, begun: Effect) -> Checkpoint | None:
@@ -183,8 +198,21 @@ def _is_idle(one: Checkpoint) -> bool:
     return one.kind not in _LEFTOVERS and not one.manifest.progress.count("running")
 
 
-def _first(context: Context, query: Query) -> Checkpoint | None:
-    return next((one for one in _paged(context, query.replace(oldest=True)) if one.files_sound), None)
+def _first(context: Context, session: Session, query: Query) -> Checkpoint | None:
+    """Return the first checkpoint of a session; the place where one stands if that leads back to none of it.
+
+    Then a restore went to before all of them, and the first one may hold what was taken back.
+    """
+    first = next((one for one in _paged(context, query.replace(oldest=True)) if one.files_sound), None)
+    if first is None:
+        return None
+    line = (context.catalogue.get(facts.id) for facts in _line(context, session.workspace_key))
+    since = takewhile(lambda one: one is None or one.sequence >= first.sequence, line)
+    if any(one is not None and one.session == session.id for one in since):
+        return first
+    place = next(_line(context, session.workspace_key), None)
+    stands = None if place is None else context.catalogue.get(place.id)
+    return stands if stands is not None and stands.files_sound else first
 
 
 def _newer(one: Checkpoint | None, other: Checkpoint | None) -> Checkpoint | None:
