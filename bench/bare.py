@@ -7,9 +7,7 @@ start, it loads no more than that needs.
 
 from __future__ import annotations
 
-import marshal
 import os
-import sys
 import zlib
 from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_PYTHONAPI, CFuncPtr, _SimpleCData, dlopen, dlsym
 from _sha1 import sha1
@@ -32,13 +30,6 @@ asking.connect(sys.argv[1])
 asking.sendall(told)
 asking.recv(16)
 os._exit(0)
-"""
-# A save as a process: where this module lies, the names, the store, and what changed.
-ONE_SHOT = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import bare
-bare.save(*sys.argv[2:])
 """
 
 
@@ -126,14 +117,3 @@ def sync(folders: Iterable[str]) -> None:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         os.fsync(descriptor)
         os.close(descriptor)
-
-
-def save(names: str, store: str, *changed: str) -> None:
-    """Look at all files, whose names a file has, keep those that changed, and end."""
-    with open(names, "rb") as file:
-        look(marshal.loads(file.read()))
-    kept = Kept(store)
-    kept.keep([read(path) for path in changed])
-    kept.commit(b"a checkpoint")
-    sys.stdout.flush()
-    os._exit(0)

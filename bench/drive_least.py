@@ -2,32 +2,54 @@
 
 from __future__ import annotations
 
-from drive import Request, serve
-from least import Believed, Least
+import zlib
+from hashlib import sha1
+
+from drive import Request, append_to_ten, files_below, serve
+from promised import Promised
+
+try:
+    from isal.isal_zlib import compress, decompress
+except ImportError:
+    compress, decompress = zlib.compress, zlib.decompress
 
 
 class Driver:
-    """Keeps one workspace; one that is not to be believed only asks."""
+    """Keeps one workspace open."""
 
     def open(self, request: Request) -> object:
-        kind = Believed if "believed" in request else Least
-        self.least = kind(request["workspace"], request["store"])
+        self.root = request["workspace"]
+        self.least = Promised(
+            self.root, request["store"], sha1=sha1, compress=compress, decompress=decompress
+        )
         return None
 
     def save(self, _request: Request) -> object:
-        if isinstance(self.least, Believed):
-            self.least.save()
-        return None
+        return self.least.save()
 
     def unchanged(self, _request: Request) -> object:
         self.least.unchanged()
         return None
 
-    def restore(self, _request: Request) -> object:
-        assert isinstance(self.least, Believed)
-        self.least.restore()
+    def restore(self, request: Request) -> object:
+        return self.least.restore(request["ref"])["operation"]
+
+    def burst(self, request: Request) -> object:
+        """Change ten files and save, again and again."""
+        paths = files_below(self.root)
+        for turn in range(int(request["count"])):
+            append_to_ten(paths, turn)
+            self.least.save()
         return None
 
 
 driver = Driver()
-serve({"open": driver.open, "save": driver.save, "unchanged": driver.unchanged, "restore": driver.restore})
+serve(
+    {
+        "open": driver.open,
+        "save": driver.save,
+        "unchanged": driver.unchanged,
+        "restore": driver.restore,
+        "burst": driver.burst,
+    }
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import marshal
 import os
 import statistics
 import subprocess
@@ -18,22 +17,22 @@ import threads
 import trees
 from bare import listed
 from drive import append_to_ten, files_below
-from least import Server, looked_by_two, rate
+from least import Server, looked_by_two
 from sides import (
     GIT_ENVIRONMENT,
     ROOT,
     Bare,
     Driven,
     Git,
+    LeastOneShot,
     OneShot,
     Opencode,
     Resident,
     Side,
-    asking,
-    believed,
     borg,
     ours,
     praisonai,
+    promised,
     restic,
     stepback,
     watching,
@@ -89,6 +88,7 @@ SHORT = Sizes(
 )
 
 
+LEAST = "the least that keeps what is promised"
 FEW = 200
 """The files of a small project."""
 
@@ -198,17 +198,18 @@ def compared(work: str, taken: Taken, *, limit: float, note: str = "") -> Row:
     )
 
 
-def _with_the_least(work: str, taken: Taken, *, limit: float, watching: float, note: str = "") -> list[Row]:
+def _with_the_least(
+    work: str, taken: Taken, *, limit: float, watching: float = 1.0, note: str = ""
+) -> list[Row]:
     """Return the row of a workspace opened as ever, that of one which watches, and the least beside them."""
-    mine = {name: taken.pop(name) for name in ("watching", "asking", "believed") if name in taken}
+    mine = {name: taken.pop(name) for name in ("watching", "promised") if name in taken}
     rows = [compared(work, taken, limit=limit, note=note)]
     for name, seconds in mine.items():
         pair = {"lastgood": seconds, "git": taken["git"]}
         if name == "watching":
             rows.append(compared(f"{work}, watching", pair, limit=watching))
             continue
-        called = "the least that is to be believed" if name == "believed" else "the least"
-        rows.append(replace(compared(f"{called}: {work}", pair, limit=1), target="-", met=None))
+        rows.append(replace(compared(f"{LEAST}: {work}", pair, limit=1), target="-", met=None))
     return rows
 
 
@@ -350,8 +351,8 @@ def no_change(bench: Bench) -> list[Row]:
     ):
         mine = ours()
         peers = bench.peers() if files != sizes.many else []
-        leasts = [asking(), believed()] if files != sizes.many else []
-        sides: list[Side] = [mine, watching(), Git(), *leasts, *peers]
+        least = [promised()] if files != sizes.many else []
+        sides: list[Side] = [mine, watching(), Git(), *least, *peers]
         _opened(bench, sides, files=files, mean=mean)
         taken = bench.interleaved(sides, lambda side: side.unchanged(), rounds=sizes.rounds)
         work = f"no-change save, in process, {files:,} files"
@@ -380,7 +381,7 @@ def ten_files(bench: Bench) -> list[Row]:
         (sizes.files, trees.MEAN_SIZE, 0.9),
         (sizes.many, sizes.many_mean, 1.1),
     ):
-        beside = [believed(), *bench.peers()] if files != sizes.many else []
+        beside = [promised(), *bench.peers()] if files != sizes.many else []
         sides: list[Side] = [ours(), watching(), Git(), *beside]
         _opened(bench, sides, files=files, mean=mean)
         roots = bench.roots(sides, files=files, mean=mean)
@@ -415,11 +416,12 @@ def one_shot(bench: Bench) -> list[Row]:
     """Measure `lastgood save` as a process."""
     rows = []
     for files, limit in ((bench.sizes.small, 2.5), (bench.sizes.files, 1.3)):
-        sides: list[Side] = [OneShot(), Git()]
+        sides: list[Side] = [OneShot(), Git(), LeastOneShot()]
         _opened(bench, sides, files=files)
         edit = _editor(bench.roots(sides, files=files), files=files, base=500)
         taken = bench.interleaved(sides, lambda side: side.save(), rounds=bench.sizes.rounds, before=edit)
-        rows.append(compared(f"one-shot `lastgood save`, {files:,} files, 10 changed", taken, limit=limit))
+        work = f"one-shot `lastgood save`, {files:,} files, 10 changed"
+        rows += _with_the_least(work, taken, limit=limit)
     return rows
 
 
@@ -521,7 +523,7 @@ def restoring(bench: Bench) -> list[Row]:
 
 
 def _restored(bench: Bench, *, files: int, limit: float) -> list[Row]:
-    sides: list[Side] = [ours(), watching(), Git(), believed(), *bench.peers(backups=False)]
+    sides: list[Side] = [ours(), watching(), Git(), promised(), *bench.peers(backups=False)]
     # A tree each: what one side restores, all others would have to read anew, and opencode writes every file.
     roots = {side.name: bench.tree(files, purpose=f"restored-{side.name}") for side in sides}
     turns = iter(range(1_000, 100_000))
@@ -620,11 +622,14 @@ def together(bench: Bench) -> list[Row]:
     store = os.path.join(bench.place, "stores", "together")
 
     def rate(side: Callable[[], Driven]) -> float:
-        return special.rate_of_ours(side, roots, store, saves=sizes.saves_a_saver)
+        return special.rate_in_one_store(side, roots, store, saves=sizes.saves_a_saver)
 
-    first, watched = rate(ours), rate(watching)
+    sides = [ours, watching, promised]
+    first = [rate(side) for side in sides]
     gits = special.rate_of_git(roots, store, saves=sizes.saves_a_saver)
-    plain, watched = statistics.mean([first, rate(ours)]), statistics.mean([watched, rate(watching)])
+    plain, watched, least = (
+        statistics.mean([before, rate(side)]) for before, side in zip(first, sides, strict=True)
+    )
     many = f"{sizes.savers} workspaces of {sizes.saver_files:,} files"
     work = f"{sizes.savers} processes, one store, {many}, 10-file saves"
     note = "git: eight repositories"
@@ -633,7 +638,8 @@ def together(bench: Bench) -> list[Row]:
         figures = {"lastgood": mine, "git": gits}
         return Row(work, "saves/s", figures, "≥ 200 saves/s", met=mine >= 200, note=note)
 
-    return [row(work, plain), row(f"{work}, watching", watched)]
+    bound = replace(row(f"{LEAST}: {work}", least), target="-", met=None)
+    return [row(work, plain), row(f"{work}, watching", watched), bound]
 
 
 def peak_memory(bench: Bench) -> list[Row]:
@@ -704,21 +710,11 @@ def many_features(bench: Bench) -> list[Row]:
 
 
 def least(bench: Bench) -> list[Row]:
-    """Measure what no Python program does with less: the calls alone that a save cannot spare.
+    """Measure what no Python program does with less: to ask beside a busy process, and to answer a hook.
 
     What stands beside a row of ours is measured with that.
     """
-    sizes = bench.sizes
-    roots = [
-        bench.tree(sizes.saver_files, mean=4_000, purpose=f"saver{number}") for number in range(sizes.savers)
-    ]
-    rows = [_least_beside(bench, files=sizes.files), *_least_hooks(bench)]
-    rows += [_least_one_shot(bench, files=files) for files in (sizes.small, sizes.files)]
-    alone = rate(roots, os.path.join(bench.place, "stores", "least"), saves=sizes.saves_a_saver)
-    return [
-        *rows,
-        Row(f"the least: {sizes.savers} processes, 10-file saves", "saves/s", {"lastgood": alone}, "-"),
-    ]
+    return [_least_beside(bench, files=bench.sizes.files), *_least_hooks(bench)]
 
 
 def _least_beside(bench: Bench, *, files: int) -> Row:
@@ -761,29 +757,6 @@ def _least_hooks(bench: Bench) -> list[Row]:
         work, ratio = f"the least in Python: hook {name} (beside `python -c pass`)", statistics.median(ratios)
         rows.append(Row(work, "ms", figures, "-", ratio=ratio, spread=halfway(ratios)))
     return rows
-
-
-def _least_one_shot(bench: Bench, *, files: int) -> Row:
-    """Measure a process of bare Python that saves ten files, beside git."""
-    git, root = Git(), bench.tree(files, purpose="least-git")
-    git.open(root, bench.store(git))
-    git.first()
-    place = os.path.join(bench.place, "stores", f"least-process-{files}")
-    side, names = Bare(), os.path.join(place, "names")
-    side.open(root, place)
-    os.makedirs(place)
-    with open(names, "wb") as file:
-        marshal.dump(listed(root), file)
-    taken: Taken = {"lastgood": [], "git": []}
-    for turn in range(600_000, 600_000 + bench.sizes.rounds):
-        bench.begin_second()
-        trees.edit(root, files=files, count=10, turn=turn)
-        changed = [os.path.join(root, path) for path in trees.edited(files=files, count=10, turn=turn)]
-        os.sync()
-        taken["lastgood"].append(side.keeps(names, place, changed))
-        taken["git"].append(git.save())
-    row = compared(f"the least: one-shot save, {files:,} files, 10 changed", taken, limit=1)
-    return replace(row, target="-", met=None)
 
 
 ROWS: dict[str, Callable[[Bench], list[Row]]] = {

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Protocol
@@ -435,18 +434,32 @@ class Resident(OneShot):
         self._watching.wait()
 
 
+# Saves, and ends: where its modules lie, the workspace, and the store.
+_SAVING = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import promised
+promised.save(*sys.argv[2:])
+"""
+
+
 class Bare(OneShot):
-    """Programs that do what nobody is spared, and no more."""
+    """A hook that hands on what it is told, and no more."""
 
     def asks(self, server: str, told: str) -> float:
         """Have a hook hand on what a file says, and return its seconds."""
         return self._spawn(self._python, "-c", bare.CLIENT, server, given=told)
 
-    def keeps(self, names: str, store: str, changed: Sequence[str]) -> float:
-        """Have a process look at all files and keep those that changed, and return its seconds."""
-        return self._spawn(
-            self._python, "-c", bare.ONE_SHOT, os.path.dirname(bare.__file__), names, store, *changed
-        )
+
+class LeastOneShot(OneShot):
+    """The least that a save takes as a process of its own."""
+
+    name = "promised"
+
+    def run(self, *_arguments: str) -> float:
+        """Save, and return the seconds."""
+        store = self._environment["LASTGOOD_STORE"]
+        return self._spawn(self._python, "-c", _SAVING, HERE, self._workspace, store)
 
 
 def ours() -> Driven:
@@ -459,14 +472,9 @@ def watching() -> Driven:
     return Driven("watching", python=PYTHON, script="drive_lastgood.py", watch="yes")
 
 
-def asking() -> Driven:
-    """Return the least that a save which changed nothing takes: to ask for the state of every file."""
-    return Driven("asking", python=PYTHON, script="drive_least.py")
-
-
-def believed() -> Driven:
-    """Return the least that a save or a restore takes which is to be believed."""
-    return Driven("believed", python=PYTHON, script="drive_least.py", believed="yes")
+def promised() -> Driven:
+    """Return the least that a save or a restore takes which keeps what is promised."""
+    return Driven("promised", python=PYTHON, script="drive_least.py")
 
 
 def praisonai() -> Driven:

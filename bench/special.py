@@ -124,7 +124,7 @@ def git_log(store: str, *, count: int, rounds: int) -> float:
     return sorted(taken)[len(taken) // 2]
 
 
-def rate_of_ours(side: Callable[[], Driven], roots: list[str], store: str, *, saves: int) -> float:
+def rate_in_one_store(side: Callable[[], Driven], roots: list[str], store: str, *, saves: int) -> float:
     """Return how many saves a second processes of their own make together into one store."""
     remove(store)
     drivers = [side() for _ in roots]
