@@ -8,6 +8,8 @@ import os
 import sys
 import time
 from _thread import get_ident
+from _weakref import ref
+from io import FileIO
 
 from lastgood.cancellation import pause
 from lastgood.errors import Busy, Storage
@@ -104,18 +106,28 @@ class FlockLocks:
         return b"/".join((self._store, b"workspaces", key.encode("ascii"), b"lock"))
 
 
+# Those that may be held, each by a reference that does not keep it.
+_held: set[ref[_Lock]] = set()
+
+
 class _Lock:
-    """An open lock file. `flock` belongs to the open file: two threads exclude each other too."""
+    """An open lock file. `flock` belongs to the open file: two threads exclude each other too.
+
+    A signal may break off whoever takes it or lets it go, between any two steps of that; in a process that
+    lives on, a lock that nobody knows of would keep others out for ever. So its file stands here before the
+    kernel locks it, and closes by itself once nobody refers to this any more.
+    """
 
     def __init__(self, path: bytes, *, what: str, wait: float, store: bytes) -> None:
         self._path = path
         self._store = store
         self._what = what
         self._wait = wait
-        self._descriptor = -1
-        # Its file, and the thread that took it.
+        self._file: FileIO | None = None
+        # Its path, and the thread that took it.
         self.taken: tuple[bytes, int] = (b"", 0)
         self._waits = False
+        self._ref = ref(self)
 
     def acquire(self, mode: int, *, wait: float, patience: float = STOPPED_PATIENCE) -> None:
         """Take the lock, looking again and again until ``wait`` seconds are over.
@@ -150,7 +162,7 @@ class _Lock:
     def _refuse_own(self) -> None:
         """Raise `Busy` if this thread itself holds what it would wait for: nobody would let go of it."""
         mine = (self._path, get_ident())
-        if any(one.taken == mine for one in tuple(_held)):
+        if any(one.taken == mine for one in _all_held()):
             raise Busy(
                 f"{self._what} is held by the verb that asks this here, until that has ended",
                 hint="ask before it begins, or when it has ended; a consent is told the plan",
@@ -170,36 +182,38 @@ class _Lock:
 
     def _try(self, mode: int) -> bool:
         try:
-            descriptor = _open(self._path, store=self._store)
+            self._file = file = FileIO(_open(self._path, store=self._store))
         except OSError as error:
             raise self._failed(error) from error
+        self.taken = (self._path, get_ident())
+        _held.add(self._ref)
+        locked = False
         try:
-            locked = _flock(descriptor, mode) and _is_still(descriptor, self._path)
+            locked = _flock(file.fileno(), mode) and _is_still(file.fileno(), self._path)
         except OSError as error:
-            os.close(descriptor)
+            self.abandon()
             raise self._failed(error) from error
-        if not locked:
-            os.close(descriptor)
-            return False
-        self._descriptor, self.taken = descriptor, (self._path, get_ident())
-        _held.add(self)
-        return True
+        finally:
+            if not locked:
+                self.release()
+        return locked
 
     def release(self) -> None:
-        """Let go; harmless when nothing is held."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor < 0:
+        """Let go; harmless when nothing is held, or when it is repeated because a signal broke it off."""
+        file = self._file
+        if file is None:
             return
-        _held.discard(self)
+        _held.discard(self._ref)
         # Explicitly, because a child between fork and exec may have the open file too.
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
+        fcntl.flock(file, fcntl.LOCK_UN)
+        self._file = None
+        file.close()
 
     def abandon(self) -> None:
         """Close the inherited descriptor in a forked child, leaving the parent's lock alone."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def _busy(self) -> Busy:
         from lastgood.lock_owner import describe  # lazily: who shares a lock never signs
@@ -236,10 +250,14 @@ class SharedLock(_Lock):
             gate.acquire(fcntl.LOCK_SH, wait=min(self._wait, _COURTESY), patience=_COURTESY / 10)
         except Busy:
             pass  # the one who waits waits for too long, perhaps for us
-        else:
+        finally:
             gate.release()
-        self.acquire(fcntl.LOCK_SH, wait=self._wait)
-        return SharedHold()
+        try:
+            self.acquire(fcntl.LOCK_SH, wait=self._wait)
+            return SharedHold()
+        except BaseException:  # a signal's, above all
+            self.release()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -255,15 +273,19 @@ class ExclusiveLock(_Lock):
         self._command = command
 
     def __enter__(self) -> ExclusiveHold:
-        if not self._try(fcntl.LOCK_EX):
-            self._queue()
-        self._sign()
-        return ExclusiveHold()
+        try:
+            if not self._try(fcntl.LOCK_EX):
+                self._queue()
+            self._sign()
+            return ExclusiveHold()
+        except BaseException:  # a signal's, above all
+            self.release()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._descriptor >= 0:
+        if self._file is not None:
             unlink_quietly(self._path + b".owner")  # it only explains
         self.release()
 
@@ -405,11 +427,12 @@ def _is_still(descriptor: int, path: bytes) -> bool:
     return (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino)
 
 
-_held: set[_Lock] = set()
+def _all_held() -> list[_Lock]:
+    return [lock for one in tuple(_held) if (lock := one()) is not None]
 
 
 def _abandon_all() -> None:
-    for lock in _held:
+    for lock in _all_held():
         lock.abandon()
     _held.clear()
 

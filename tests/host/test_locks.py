@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -9,18 +10,26 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lastgood import lock_owner
+from lastgood import locks as module
 from lastgood.errors import Busy, Storage
 from lastgood.host import ExclusiveHold, SharedHold
 from lastgood.locks import FlockLocks
 from tools.forks import ended, forked
 from tools.living import eventually
 from tools.values import not_none
+
+if TYPE_CHECKING:
+    from sys import TraceFunction  # type: ignore[attr-defined]
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -75,6 +84,47 @@ def test_an_exception_lets_go(locks: FlockLocks) -> None:
         fail()
     with locks.hold_store(wait=0):
         pass
+
+
+@pytest.mark.parametrize("taking", ["share_workspace", "hold_workspace"])
+def test_a_signal_at_any_step_leaves_no_lock_behind(locks: FlockLocks, place: bytes, taking: str) -> None:
+    """S16: whoever was interrupted may live on, as the process that watches does."""
+    step = 1
+    while _is_broken_off(lambda: getattr(locks, taking)(KEY, wait=0), at=step):
+        lock = locks._workspace(KEY)
+        for path in filter(os.path.exists, (lock, lock + b".turn")):
+            with open(path, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        step += 1
+    assert step > 50
+
+
+def _is_broken_off(take: Callable[[], AbstractContextManager[object]], *, at: int) -> bool:
+    """Take a lock and let it go, with a signal's exception before one step; False if there are fewer."""
+    steps = 0
+
+    def trace(frame: FrameType, event: str, _argument: object) -> TraceFunction | None:
+        nonlocal steps
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        steps += event == "opcode"
+        if steps == at:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # which tells of what closes by itself
+        sys.settrace(trace)
+        try:
+            with take():
+                pass
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(before)
+    return False
 
 
 def test_another_process_is_kept_out_and_told_by_whom(start: Start) -> None:

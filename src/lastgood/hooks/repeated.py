@@ -67,12 +67,12 @@ class Telling:
             self._descriptor = self._opened()
             self._wait()
             content = os.pread(self._descriptor, 2 * _MOST, 0)
+            callers = _callers(content, self._digest, subject=self._subject, now=self._context.clock.now())
         except OSError:
             return self  # to keep something twice is better than not at all
         except BaseException:  # asked to give up while it waits
             os.close(self._descriptor)
             raise
-        callers = _callers(content, self._digest, subject=self._subject, now=self._context.clock.now())
         # A hook that is carried out anew, since who did that was killed, is the same one.
         self.again = any(one != self._caller for one in callers)
         return self
