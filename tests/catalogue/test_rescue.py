@@ -325,6 +325,27 @@ def test_rows_of_a_damaged_catalogue_are_salvaged(catalogue: SqliteCatalogue, sa
     assert mended.next_sequence() > max(sequence for sequence, _ in found)
 
 
+@pytest.mark.parametrize("size", [16, 100], ids=["mark", "header"])
+def test_of_a_catalogue_whose_header_is_gone_every_row_is_salvaged(
+    catalogue: SqliteCatalogue, save: Save, size: int
+) -> None:
+    """By its first bytes SQLite tells a database from anything else."""
+    save(1)
+    catalogue.back_up()
+    save(2)
+    catalogue.set_name(f"ckpt_{1:016x}", "since")
+    operation = Operation(id="op_1", workspace_key=KEY, type="delete", at=1)
+    catalogue.add_operation(operation)
+    catalogue.close()
+    with open(catalogue.path, "r+b") as file:
+        file.write(bytes(size))
+    repair(catalogue.path)
+    mended = reopened(catalogue.path)
+    assert numbers(mended) == [(2, False), (1, False)]
+    assert [one.sequence for one in mended.find(Query(called="since"))] == [1]
+    assert mended.operations(KEY) == [operation]
+
+
 def test_without_a_backup_salvage_is_all_there_is(catalogue: SqliteCatalogue, save: Save) -> None:
     for number in range(1, 41):
         save(number, message="m" * 3000)

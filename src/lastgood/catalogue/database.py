@@ -15,7 +15,7 @@ from _thread import RLock
 
 from lastgood.cancellation import check_cancelled, pause
 from lastgood.catalogue.sqlite import BROKEN, REPAIR_HINT, is_busy, primary_code, sqlite3, translate
-from lastgood.errors import Busy, Damaged, LastgoodError, Storage, Unsupported, Usage
+from lastgood.errors import Damaged, LastgoodError, Storage, Unsupported, Usage
 from lastgood.files import PRIVATE_FILE, sync_directory, sync_file
 from lastgood.locks import FolderTurn
 from lastgood.paths import printable
@@ -564,6 +564,10 @@ class _Memory:
             self._version = version
 
 
+class _Replaced(Exception):
+    """Another file lies where the one was that is open: nothing was asked of that, nor written to it."""
+
+
 class Database:
     """A connection that threads may share, and that is opened anew in a forked child."""
 
@@ -623,17 +627,25 @@ class Database:
         """Change something in one transaction; nothing is changed if it raises.
 
         It is on the disk on return, as far as the settings say, or in any case if it is to be ``durable``.
+        Where the file was replaced by a repair while its turn was waited for, it goes to the new one.
         """
         with self._lock:
-            self._look_again(changing=True)
-            connection = self._ready()
-            self.demand_room()
-            try:
-                if durable:
-                    return self._durably(connection, work)
-                return self._in_transaction(connection, work)
-            except (sqlite3.Error, UnicodeDecodeError) as error:
-                raise self.failure(error) from error
+            while True:
+                try:
+                    return self._written(work, durable=durable)
+                except _Replaced:
+                    continue
+
+    def _written(self, work: Work[Result], *, durable: bool) -> Result:
+        self._look_again(changing=True)
+        connection = self._ready()
+        self.demand_room()
+        try:
+            if durable:
+                return self._durably(connection, work)
+            return self._in_transaction(connection, work)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise self.failure(error) from error
 
     def keep_as(self, durability: Durability) -> None:
         """Have changes be as durable as that from now on."""
@@ -733,12 +745,9 @@ class Database:
         return _identity(self.path) != self._identity
 
     def _demand_same(self) -> None:
-        """Refuse, in a transaction, to write to a file that was set aside before that began."""
+        """Write nothing, in a transaction, to a file that was set aside before that began."""
         if self._is_replaced():
-            raise Busy(
-                f"the {self._schema.what} {printable(self.path)} was replaced by a repair just now",
-                hint="try again",
-            )
+            raise _Replaced
 
     def _durably(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
         (usual,) = connection.execute("PRAGMA synchronous").fetchone()

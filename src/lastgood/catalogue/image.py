@@ -32,6 +32,10 @@ _WORD = 0xFFFFFFFF
 # Where a database says whether it has a log (2) or not (1), for writing and for reading.
 _LOGGED_AT = 18
 _PAGE_SIZE_AT = 16
+_PAGE_SIZES = frozenset(1 << power for power in range(9, 17))
+_USUAL_PAGE_SIZE = 4096
+# How long the header of a database is, in its first page.
+_HEADER = 100
 # So often the files are read again while somebody writes to them.
 _TRIES = 20
 
@@ -85,6 +89,38 @@ def opened(image: bytearray) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def reheaded(path: str, *, application: int) -> sqlite3.Connection:
+    """Return a connection to a copy in memory of a database whose header is damaged, with a sound one.
+
+    That says what is true of every database of ours, and of the rest what the damaged one does. OSError, and
+    sqlite3.Error where more than the header is damaged. It is for a file that SQLite opens for nobody: to
+    close it here drops the locks of this process's other connections, which keep nobody from it then.
+    """
+    with open(path, "rb") as file:
+        image = bytearray(file.read().ljust(_HEADER, b"\0"))
+    try:
+        with open(path + _LOG, "rb") as file:
+            log = file.read()
+    except FileNotFoundError:
+        log = b""
+    if _page_size(image) not in _PAGE_SIZES:
+        image[_PAGE_SIZE_AT : _PAGE_SIZE_AT + 2] = _USUAL_PAGE_SIZE.to_bytes(2, "big")
+    _apply(image, log)
+    changes, pages = image[24:28], len(image) // _page_size(image)
+    for at, content in (
+        (0, b"SQLite format 3\0"),
+        (20, b"\0\x40\x20\x20"),  # nothing reserved in a page, and the fractions, which are fixed
+        (28, pages.to_bytes(4, "big")),
+        (32, bytes(8)),  # which pages are free is of no concern to who only reads
+        (44, b"\0\0\0\4"),  # the newest form of a schema
+        (56, b"\0\0\0\1"),  # UTF-8
+        (68, application.to_bytes(4, "big")),
+        (92, changes),  # the number of pages holds as of the last change
+    ):
+        image[at : at + len(content)] = content
+    return opened(image)
 
 
 def form_fault(connection: sqlite3.Connection) -> str | None:

@@ -46,6 +46,7 @@ from lastgood.catalogue.database import (
     version,
     write_second_version,
 )
+from lastgood.catalogue.image import reheaded
 from lastgood.catalogue.rows import AWAITS_ADOPTION
 from lastgood.catalogue.sqlite import BROKEN, is_busy, sqlite3, translate
 from lastgood.catalogue.work import backed_up_parts, mend_lists, read_progress_row, torn_lists
@@ -104,15 +105,29 @@ class Salvage(Value):
 def salvage(path: str) -> Salvage:
     """Return the rows that can still be trusted; none if the file is none of ours any more.
 
-    Only reads: the file and its log stay as they are.
+    Only reads: the file and its log stay as they are. Where the header is what is damaged, by which SQLite
+    tells a database from anything else, a copy in memory is read that has a sound one: no row is believed
+    but by its own seal.
     """
     if not os.path.exists(path):
         return Salvage()
-    connection = open_uri(path, "mode=ro", wait=0)
+    return (
+        _salvaged(lambda: open_uri(path, "mode=ro", wait=0))
+        or _salvaged(lambda: reheaded(path, application=APPLICATION_ID))
+        or Salvage()
+    )
+
+
+def _salvaged(opened: Callable[[], sqlite3.Connection]) -> Salvage | None:
+    """Return the rows that a connection yields; None if it yields nothing at all."""
+    try:
+        connection = opened()
+    except BROKEN:
+        return None
     try:
         prepare(connection)
         if application(connection) != APPLICATION_ID or not _is_known(version(connection)):
-            return Salvage()
+            return None
         present = tables(connection)  # fails where no statement will do: nothing is asked row by row then
         checkpoints, operations = (tuple(_sound(connection, table)) for table in ("checkpoint", "operation"))
         work = {table: tuple(_sound(connection, table)) for table in _WORK[1:] if table in present}
@@ -127,7 +142,7 @@ def salvage(path: str) -> Salvage:
             changes=_changes(connection),
         )
     except BROKEN:
-        return Salvage()
+        return None
     finally:
         connection.close()
 

@@ -6,10 +6,11 @@ There is one: what was removed from the ledger is gone from its copy with the ne
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 from lastgood.catalogue.backup import ask, clear, make, structure_fault, unpack
 from lastgood.catalogue.database import DEFAULT_WAIT, RESCUE, copy_into, open_uri, prepare, within
+from lastgood.catalogue.image import reheaded
 from lastgood.catalogue.sqlite import BROKEN, is_damage, primary_code, sqlite3
 from lastgood.errors import Damaged, LastgoodError, Storage
 from lastgood.files import make_directories, sync_directory, sync_file, unlink_quietly
@@ -28,6 +29,7 @@ from lastgood.ledger.books import (
 )
 from lastgood.ledger.cells import references
 from lastgood.ledger.file import (
+    APPLICATION_ID,
     NOTHING,
     TYPES,
     LedgerFile,
@@ -659,12 +661,16 @@ def _sound_backup(path: str, sealing: Sealing) -> str | None:
 
 @contextmanager
 def _held(path: str) -> Iterator[sqlite3.Connection | None]:
-    """Keep everybody from writing to a damaged ledger that can be written to; None if it is gone."""
+    """Keep everybody from writing to a damaged ledger that can be written to; None if it is gone.
+
+    Of one that SQLite takes for no database, its header being what is damaged, a copy is returned that has a
+    sound one: nobody can write to it.
+    """
     if not os.path.exists(path):
         yield None
         return
-    connection = open_uri(path, "mode=rw", wait=DEFAULT_WAIT)
-    try:
+    with ExitStack() as opened:
+        connection = opened.enter_context(closing(open_uri(path, "mode=rw", wait=DEFAULT_WAIT)))
         prepare(connection)
         for begin in ("BEGIN IMMEDIATE", "BEGIN"):
             try:
@@ -673,9 +679,9 @@ def _held(path: str) -> Iterator[sqlite3.Connection | None]:
             except sqlite3.DatabaseError as error:
                 if not is_damage(error) and primary_code(error) != sqlite3.SQLITE_READONLY:
                     raise
+                if primary_code(error) == sqlite3.SQLITE_NOTADB:
+                    connection = opened.enter_context(closing(reheaded(path, application=APPLICATION_ID)))
         yield connection
-    finally:
-        connection.close()
 
 
 def _replacement(
