@@ -11,7 +11,7 @@ import stat
 
 from lastgood.errors import Storage, crowded
 from lastgood.model.tree import PERMISSION_BITS, SPECIAL_BITS
-from lastgood.paths import printable, to_text, within
+from lastgood.paths import parent, printable, to_text, within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +51,14 @@ def open_root(root: bytes) -> int:
 def is_nowhere(error: OSError) -> bool:
     """Tell whether an error means that a path, or a directory above it, is not there."""
     return error.errno in _NOWHERE
+
+
+def _mount_of(descriptor: int) -> bytes:
+    """Return by which mount an open file was found, as proc(5) tells; b"" where it does not."""
+    from lastgood.procfs import content_of  # lazily: hardly anything is busy
+
+    lines = content_of(os.getpid(), f"fdinfo/{descriptor}").splitlines()
+    return next((line for line in lines if line.startswith(b"mnt_id:")), b"")
 
 
 class Nearby:
@@ -146,6 +154,22 @@ class Directories:
     def names(self, path: bytes) -> list[bytes]:
         """Return the names in a directory."""
         return [os.fsencode(name) for name in os.listdir(self.open(path))]
+
+    def is_mounted_on(self, path: bytes) -> bool | None:
+        """Tell whether something is mounted on a path; None where the system does not say that."""
+        flags = _BARE | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            around = self.open(parent(path))
+            there = os.open(path.rpartition(b"/")[2], flags, dir_fd=around) if _BARE else -1
+        except OSError:
+            return None
+        if there < 0:
+            return None
+        try:
+            mounts = _mount_of(there), _mount_of(around)
+        finally:
+            os.close(there)
+        return mounts[0] != mounts[1] if all(mounts) else None
 
     def set_mode(self, path: bytes, change: Callable[[int], int]) -> None:
         """Change the permissions of a directory."""

@@ -413,6 +413,19 @@ def test_a_file_that_something_is_mounted_on_is_told_as_that(field: Field) -> No
         ctypes.CDLL(None).umount2(field.at(b"file"), 2)
 
 
+def test_what_is_busy_for_another_reason_is_not_said_to_be_mounted_on(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(_descriptor: int, _mode: int) -> None:
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+    with open(field.at(b"file"), "wb") as file:
+        file.write(b"file")
+    monkeypatch.setattr(os, "fchmod", busy)
+    outcomes = field.apply(field.plan({b"file": (0o600, b"file")}))
+    assert [(one.path, one.result, one.reason) for one in outcomes] == [(b"file", "failed", "it is in use")]
+
+
 def _as_nobody(act: Callable[[], None]) -> int:
     """Do something as a user without privileges, and return 0 if it went well."""
 

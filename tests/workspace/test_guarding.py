@@ -21,6 +21,7 @@ from lastgood.locks import FlockLocks
 from lastgood.model.checkpoint import Check
 from lastgood.model.operation import RestorePlan
 from lastgood.restore.apply import DescriptorApplier
+from lastgood.restore.restore import RestoreRequest, restore
 from lastgood.retention import prune
 from lastgood.retention.verify import readopt
 from lastgood.transaction import MaintenanceTransaction, SaveTransaction
@@ -504,6 +505,21 @@ def test_what_is_raised_when_the_plan_is_told_leaves_all_as_it_is(
 
     assert workspace.restore(saved.id, consent=told.append).planned == told[1] == told[0]
     assert (project / "file").read_text() == "then"
+
+
+def test_a_checkpoint_that_is_deleted_before_its_restore_has_the_locks_is_not_restored(
+    workspace: Workspace, project: Path
+) -> None:
+    """As of one that was named after it was deleted; what it held may be freed."""
+    (project / "file").write_text("then")
+    request = RestoreRequest(target=workspace.save().checkpoint)
+    (project / "file").write_text("now")
+    workspace.save()
+    workspace.delete(request.target.id)
+    with pytest.raises(NotFound):
+        restore(workspace._context, workspace._view, request)
+    assert (project / "file").read_text() == "now"
+    assert workspace.list(kind="guard") == ()
 
 
 def test_a_consent_that_answers_instead_of_raising_leaves_all_as_it_is(

@@ -47,6 +47,12 @@ if TYPE_CHECKING:
 
 _OCCUPIED = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 _WELL = Settled()
+# What is said of a path that is busy, by whether something is mounted on it.
+_BUSY = {
+    True: "something is mounted on it",
+    False: "it is in use",
+    None: "it is in use, or something is mounted on it",
+}
 _DONE: dict[Action, Result] = {
     "mkdir": "restored",
     "write": "restored",
@@ -197,7 +203,7 @@ class PlanExecutor:
         except OSError as error:
             if error.errno in FULL:
                 raise self._full(error, step.path) from error
-            self._remarks[number] = ("failed", _reason(error))
+            self._remarks[number] = ("failed", self._reason(error, step.path))
         except NoRoom as error:
             raise self._full(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), step.path) from error
         except Damaged as error:
@@ -278,7 +284,8 @@ class PlanExecutor:
             return self._displaced.settle_aside(path, where)
         except OSError as error:
             left = printable(to_text(parent(where)))
-            return Settled(reason=f"{_reason(error)}: what was there is left in {left}", left=parent(where))
+            reason = f"{self._reason(error, where)}: what was there is left in {left}"
+            return Settled(reason=reason, left=parent(where))
 
     def _note(self, number: int, settled: Settled | None) -> None:
         if settled is None:
@@ -389,7 +396,7 @@ class PlanExecutor:
                 self._directories.unlocked.pop(path, None)
             except OSError as error:
                 if number is not None:
-                    self._remarks.setdefault(number, ("failed", _reason(error)))
+                    self._remarks.setdefault(number, ("failed", self._reason(error, path)))
 
     def _sync(self, paths: Iterable[bytes]) -> None:
         """Carry the names and permissions in directories through to the disk."""
@@ -454,6 +461,13 @@ class PlanExecutor:
                 return self._open_to_sync(path)
             raise _unsynced(path, error) from error
 
+    def _reason(self, error: OSError, path: bytes) -> str:
+        if is_nowhere(error):
+            return "its directory is not there any more"
+        if error.errno == errno.EBUSY:
+            return _BUSY[self._directories.is_mounted_on(self._site.located(path))]
+        return (error.strerror or str(error)).lower()
+
     def _outcome(self, number: int, step: Step) -> Outcome:
         settled = self._settled.get(number, _WELL)
         result, reason = self._remarks.get(number, (_DONE[step.action], settled.reason or step.reason))
@@ -488,14 +502,6 @@ def _keeping_special(wanted: int) -> Callable[[int], int]:
         return wanted & PERMISSION_BITS | kept & SPECIAL_BITS
 
     return change
-
-
-def _reason(error: OSError) -> str:
-    if is_nowhere(error):
-        return "its directory is not there any more"
-    if error.errno == errno.EBUSY:
-        return "something is mounted on it"
-    return (error.strerror or str(error)).lower()
 
 
 # --- Steps carried out, each through descriptors of its directories ---

@@ -359,7 +359,6 @@ def restore(
     agreed = plan_restore(context, view, request)
     demand_consent(consent, agreed)
     with RestoreTransaction(context) as restoring:
-        request = request.replace(target=_target_of(context, view, agreed))  # it may be deleted by now
         return _restored(restoring, view, request, consent=consent, agreed=agreed)
 
 
@@ -371,6 +370,7 @@ def _restored(
     consent: PlanConsent | None,
     agreed: RestorePlan | None = None,
 ) -> RestoreReport:
+    request = request.replace(target=view.resolve(request.target.id))  # it may be deleted by now
     _admit(restoring.context, request)
     with _folder_made(restoring) as folder_made:
         with _planned(restoring, view, request) as (made, snapshot):
