@@ -47,6 +47,8 @@ def save(
         made = None if draft.digits is None else _made(context, draft.digits)
         if made is not None:
             return made
+        if draft.gives_way:
+            saving.give_way()
         report, session = _taken(saving, draft, allow_empty=allow_empty, budget=budget, given=given)
     if session is not None:
         _beat(context, session)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from lastgood.catalogue import LatestFacts
+    from lastgood.catalogue.rows import Row
     from lastgood.context import CatalogueMaintainer, CatalogueWriter, Context, Writers
     from lastgood.engine import EngineMaintainer, ObjectWriter
     from lastgood.host import ScanResult, SharedHold
@@ -41,7 +42,8 @@ class Draft(Value):
     ``task`` is the task that it is for, ``moment`` whether it comes before or after that (or a turn).
     ``replaces`` is one whose place it takes if the workspace stands there, with the same files: it follows
     what that followed. ``digits`` are those of its id, where it may have been made before. A ``step`` of the
-    work is recorded in the same commit: it begins there, or ends with it.
+    work is recorded in the same commit: it begins there, or ends with it. One that ``gives_way`` is not made
+    (`Conflict`) where another comes, or a session begins, while it looks: what it found was there before.
     """
 
     kind: Kind = "manual"
@@ -56,6 +58,7 @@ class Draft(Value):
     replaces: Checkpoint | None = None
     digits: str | None = None
     step: Effect | None = None
+    gives_way: bool = False
 
 
 class Holdings(Value):
@@ -195,6 +198,12 @@ class ReadTransaction(Transaction):
 class SaveTransaction(ReadTransaction, MarkTransaction):
     """Adds checkpoints and operations, and marks what exists."""
 
+    _since: Row | None = None
+
+    def give_way(self) -> None:
+        """Have no checkpoint be made (`Conflict`) where another comes, or a session begins, from now on."""
+        self._since = self.context.catalogue.latest_numbers(self.context.key)
+
     def _admit(self) -> None:
         super()._admit()
         # It names paths. Who writes one holds the workspace alone, so nobody does at this moment.
@@ -271,6 +280,7 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             text=text,
             step=draft.step and self._at(draft.step, manifest),
             workspace=self.context.row,
+            since=self._since,
         )
 
     def _at(self, step: Effect, manifest: Manifest) -> Effect:

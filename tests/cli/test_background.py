@@ -32,7 +32,8 @@ from lastgood.workspace.watching import Watches
 from tools.command import COMMAND, SOURCE, Command, told
 from tools.living import eventually
 from tools.long_form import LONG
-from tools.watcher import Watcher
+from tools.values import not_none
+from tools.watcher import Watcher, asked
 
 _LOADED = b"lastgood.cli.main"
 # As `install` has a host start a hook.
@@ -302,6 +303,37 @@ def test_everything_is_looked_at_each_interval_however_often_a_checkpoint_is_mad
         watches.close()
 
 
+@pytest.mark.parametrize("came", ["checkpoint", "session"])
+def test_a_save_of_the_watch_gives_way_to_what_came_while_it_looked(
+    several: tuple[Watches, list[OpenWorkspace]], tmp_path: Path, came: str
+) -> None:
+    """S22: as the latest state it would have what an agent did since be a person's, or in no session."""
+    watches, (one, _, _) = several
+    one.save("as it is", allow_empty=True)
+    watched = watches.add(one, rest=60.0)
+    (tmp_path / "one" / "file").write_text("changed\n")
+    with lastgood.open(one.path, store=one.store, maintenance="off", allow_root=True) as other:
+
+        def overtake(statement: str) -> None:
+            if statement == "BEGIN IMMEDIATE":
+                not_none(database._connection).set_trace_callback(None)
+                other.save("theirs") if came == "checkpoint" else other.session_start()
+
+        database = one._context.catalogue._database
+        not_none(database._connection).set_trace_callback(overtake)
+        watched.keep()
+        assert by_watch(one) == []
+        (tmp_path / "one" / "file").write_text("more\n")
+        watched.keep()
+        session = next((each.session.id for each in other.sessions()), None)
+        assert by_watch(one) == [session]
+
+
+def by_watch(workspace: OpenWorkspace) -> list[str | None]:
+    """Return in which sessions the checkpoints are that the watch made."""
+    return [one.session for one in workspace.list() if one.manifest.message == "by watch"]
+
+
 def test_one_that_has_gone_is_dropped_and_the_others_are_watched_on(
     several: tuple[Watches, list[OpenWorkspace]], tmp_path: Path
 ) -> None:
@@ -536,7 +568,8 @@ def _end_when_there(command: Command) -> None:
 
 def test_a_second_watch_of_one_workspace_is_told_of_the_first(kept: Command) -> None:
     with background(kept) as pid:
-        assert kept("watch", "--background", "--json").json["pid"] == pid
+        # However busy the machine, it is asked: who is not greeted at once is told that another one watches.
+        assert json.loads(asked(kept, "watch", "--background", "--json"))["pid"] == pid
         told(kept("watch", expect=14), 14)
         workspace = _opened(kept.project, kept.store)
         with pytest.raises(Busy):

@@ -22,7 +22,7 @@ from lastgood.catalogue.database import (
 )
 from lastgood.catalogue.rows import AWAITS_ADOPTION, NEWEST_FACTS, selection
 from lastgood.catalogue.sqlite import REPAIR_HINT, sqlite3
-from lastgood.errors import Damaged, NotFound
+from lastgood.errors import Conflict, Damaged, NotFound
 from lastgood.ids import CHECKPOINT_PREFIX
 from lastgood.model.checkpoint import CHECK, Checkpoint
 from lastgood.model.session import read_from
@@ -176,6 +176,10 @@ _COUNTS = (
 )
 _HAS_WORKSPACE = "SELECT 1 FROM workspace WHERE key = ?"
 _KNOWN = "SELECT 1 FROM checkpoint WHERE id = ?"
+_LATEST_NUMBERS = (
+    "SELECT (SELECT max(sequence) FROM checkpoint WHERE workspace_key = :key),"
+    " (SELECT max(number) FROM session WHERE workspace_key = :key)"
+)
 _UNKNOWN = "the store knows no such checkpoint"
 _OPERATION = "INSERT INTO operation (id, workspace_key, type, at, undone, payload) VALUES (?, ?, ?, ?, ?, ?)"
 
@@ -288,6 +292,10 @@ class CatalogueReader:
         if start is not None or limit != 1:
             return self._database.read(walk)
         return self._database.known(("at", workspace_key), lambda: self._database.read(walk))
+
+    def latest_numbers(self, workspace_key: str) -> rows.Row:
+        """Return what is another once a checkpoint of a workspace came, or a session of it began."""
+        return self._all(_LATEST_NUMBERS, {"key": workspace_key})[0]
 
     def stands_at(self, workspace_key: str) -> str | None:
         """Return the checkpoint at which a workspace stands, the first of its history; None before any."""
@@ -507,6 +515,15 @@ def _put_step(connection: sqlite3.Connection, step: Effect, *, after: int) -> No
     SessionTransaction(connection).put_effect(step.replace(after=after) if begins else step)
 
 
+def _refuse_overtaken(connection: sqlite3.Connection, key: str, *, since: rows.Row) -> None:
+    if connection.execute(_LATEST_NUMBERS, {"key": key}).fetchone() != since:
+        raise Conflict(
+            "another checkpoint was made meanwhile, or a session began",
+            hint="try again",
+            details={"overtaken": True},
+        )
+
+
 class CatalogueWriter(CatalogueReader):
     """Facts that saves, restores and marks change, each durably and in one step of its own."""
 
@@ -542,17 +559,21 @@ class CatalogueWriter(CatalogueReader):
         text: bytes | None = None,
         step: Effect | None = None,
         workspace: WorkspaceRow | None = None,
+        since: rows.Row | None = None,
     ) -> Checkpoint:
         """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts.
 
         Its ``workspace`` is added with it unless that is there.
 
         The workspace stands at it if it is complete and no guard. ``text`` is its manifest, if that was
-        written already. A ``step`` is recorded with it; one that is under way then began after it.
+        written already. A ``step`` is recorded with it; one that is under way then began after it. `Conflict`
+        where another came, or a session began, ``since`` `latest_numbers` returned that.
         """
         columns = rows.birth(manifest, commit=commit, name=name, pinned=pinned, recovered=False, text=text)
 
         def insert(connection: sqlite3.Connection) -> int:
+            if since is not None:
+                _refuse_overtaken(connection, manifest.workspace_key, since=since)
             if workspace is not None:
                 rows.add_workspace(connection, workspace)
             sequence = connection.execute(_INSERT, columns).lastrowid or 0

@@ -6,6 +6,7 @@ import select
 import time
 
 from lastgood.errors import Busy, Conflict, LastgoodError, Storage, Unsupported, Usage
+from lastgood.transaction import Draft
 from lastgood.worker import resident_bytes
 from lastgood.workspace.residence import forget_watch, tell_watch
 
@@ -207,11 +208,23 @@ class Watched:
             self._teller.failed(error)
         return True
 
-    def keep(self) -> None:
-        """Make a checkpoint if the configuration wants one and something changed."""
+    def keep(self, *, gives_way: bool = True) -> None:
+        """Make a checkpoint if the configuration wants one and something changed.
+
+        One that somebody else's overtakes, or a session that begins, would make the latest state of what was
+        read before theirs: it counts as made, and what changed waits for the next.
+        """
         now = time.monotonic()
         if self._is_wanted():
-            report = self.workspace.save("by watch", kind="auto")
+            draft = Draft(kind="auto", message="by watch", gives_way=gives_way)
+            try:
+                report = self.workspace._saved(draft, allow_empty=None, budget=None, given=None)  # noqa: SLF001 - as one of its own kind
+            except Conflict as error:
+                if not error.details.get("overtaken"):
+                    raise
+                self._made = self._since = time.monotonic()
+                self._pending = True
+                return
             if report.created:
                 self._made = time.monotonic()
                 self._teller.saved(report)
@@ -228,7 +241,7 @@ class Watched:
 
     def keep_last(self) -> bool:
         """Make a last checkpoint."""
-        self.keep()
+        self.keep(gives_way=False)
         return True
 
     def tell(self) -> None:
