@@ -32,6 +32,8 @@ _COURTESY = 1.0
 # Nobody makes a store, or brings its catalogue up, for longer (in seconds).
 _LONGEST_TURN = 600.0
 _TURN_SLEEP = 0.002
+# Beside a lock, the file of whoever waits for it alone.
+_TURN = b".turn"
 _TAKEN = {errno.EAGAIN, errno.EACCES}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
@@ -153,7 +155,7 @@ class _Lock:
 
     def _say_waiting(self) -> None:
         """Log, once, for what this waits; a turn is part of a wait for a lock."""
-        if not self._waits and not self._path.endswith(b".turn") and "logging" in sys.modules:
+        if not self._waits and not self._path.endswith(_TURN) and "logging" in sys.modules:
             from logging import getLogger
 
             self._waits = True
@@ -245,19 +247,25 @@ class SharedLock(_Lock):
     """A lock held beside others who share it."""
 
     def __enter__(self) -> SharedHold:
-        gate = _Lock(self._path + b".turn", what=self._what, wait=self._wait, store=self._store)
-        try:
-            gate.acquire(fcntl.LOCK_SH, wait=min(self._wait, _COURTESY), patience=_COURTESY / 10)
-        except Busy:
-            pass  # the one who waits waits for too long, perhaps for us
-        finally:
-            gate.release()
+        # Who has ever waited for it alone has made this file: without it nobody is to go first.
+        if os.path.lexists(self._path + _TURN):
+            self._let_pass()
         try:
             self.acquire(fcntl.LOCK_SH, wait=self._wait)
             return SharedHold()
         except BaseException:  # a signal's, above all
             self.release()
             raise
+
+    def _let_pass(self) -> None:
+        """Let those go first, for a while, who wait for it alone."""
+        gate = _Lock(self._path + _TURN, what=self._what, wait=self._wait, store=self._store)
+        try:
+            gate.acquire(fcntl.LOCK_SH, wait=min(self._wait, _COURTESY), patience=_COURTESY / 10)
+        except Busy:
+            pass  # the one who waits waits for too long, perhaps for us
+        finally:
+            gate.release()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -294,7 +302,7 @@ class ExclusiveLock(_Lock):
             raise self._busy()
         self._say_waiting()
         started = time.monotonic()
-        gate = _Lock(self._path + b".turn", what=self._what, wait=self._wait, store=self._store)
+        gate = _Lock(self._path + _TURN, what=self._what, wait=self._wait, store=self._store)
         try:
             gate.acquire(fcntl.LOCK_EX, wait=self._wait)
             self.acquire(fcntl.LOCK_EX, wait=self._wait - (time.monotonic() - started))

@@ -723,6 +723,19 @@ def test_a_header_that_forbids_writing_is_damage_that_a_repair_mends(
     mended.close()
 
 
+def test_an_altered_workspace_stays_one_although_a_save_moves_it(
+    catalogue: SqliteCatalogue, save: Save
+) -> None:
+    """K4: only what was sound is sealed."""
+    save(1)
+    assert catalogue.fault() is None
+    alter(catalogue.path, f"UPDATE workspace SET path = x'2f61' WHERE key = '{KEY}'")
+    save(2)
+    assert catalogue.fault() == f"altered: workspace {KEY}"
+    catalogue.mend()
+    assert catalogue.stands_at(KEY) == f"ckpt_{2:016x}"
+
+
 def test_an_altered_workspace_gets_its_path_back(catalogue: SqliteCatalogue, save: Save) -> None:
     save(1)
     alter(catalogue.path, f"UPDATE workspace SET path = x'2f61' WHERE key = '{KEY}'")

@@ -363,3 +363,8 @@ def test_who_holds_a_lock_is_refused_at_once_what_it_would_wait_for_itself(locks
         pass
     with locks.hold_workspace(KEY, wait=0):
         pass
+
+
+def test_who_shares_leaves_nothing_of_a_turn_where_nobody_waits(place: bytes, locks: FlockLocks) -> None:
+    with locks.share_store(wait=0):
+        assert os.listdir(place + b"/locks") == [b"store.lock"]

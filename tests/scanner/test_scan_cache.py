@@ -12,15 +12,18 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import lastgood
 from lastgood.objects.engine import GitEngine
-from lastgood.scanner import parallel, read, walk
+from lastgood.scanner import cache, parallel, read, walk
 from lastgood.scanner import scan as scanner
+from lastgood.scanner.cache import source_of
 from lastgood.scanner.read import Lister, Listing, open_file
+from lastgood.scanner.scan import WorkspaceScanner
+from lastgood.scanner.select import Examiner, Node
 from tools.desk import Desk
 from tools.living import children, descriptors, eventually
 from tools.memory_engine import memory_engine
@@ -425,3 +428,170 @@ def test_the_git_engine_holds_what_was_scanned(tmp_path: Path, desk: Desk, git: 
     listed = git(tmp_path / "objects.git", "ls-tree", "-r", "--name-only", scan.result.tree.tree.hex())
     assert len(listed.splitlines()) == scan.result.files
     assert desk.save().result == scan.result
+
+
+# --- A scanner that stays knows what was said of each entry, and does not write the cache each time ---
+
+
+def settled(desk: Desk) -> WorkspaceScanner:
+    """Return a scanner that has scanned twice, and so knows what there is to know."""
+    plant(desk)
+    desk.scanner = stays = desk.local()
+    desk.save()
+    desk.save()
+    return stays
+
+
+def _edit(folder: Path) -> None:
+    (folder / "f1").write_text("other")
+
+
+def _edit_all(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.write_text(f"other {path.name}")
+
+
+def _edit_and_ignore(folder: Path) -> None:
+    (folder / "f1").write_text("other")
+    (folder / ".gitignore").write_text("f1\nf13\n")
+
+
+def _make_a_link(folder: Path) -> None:
+    (folder / "f1").unlink()
+    (folder / "f1").symlink_to("f13")
+
+
+def _make_a_folder(folder: Path) -> None:
+    if (folder / "f1").is_file():
+        (folder / "f1").unlink()
+        (folder / "f1").mkdir()
+    (folder / "f1").chmod(0o700)
+
+
+def _swap(folder: Path) -> None:
+    (folder / "f1").rename(folder / "aside")
+    (folder / "f13").rename(folder / "f1")
+    (folder / "aside").rename(folder / "f13")
+
+
+def _close(folder: Path) -> None:
+    (folder / "f1").write_text("other")
+    (folder / "f1").chmod(0o600)
+    (folder / "f13").chmod(0o755)
+
+
+def _grow(folder: Path) -> None:
+    os.truncate(folder / "f1", (32 << 20) + 1)
+
+
+CHANGES = [_edit, _edit_all, _edit_and_ignore, _make_a_link, _make_a_folder, _swap, _close, _grow]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_changed_in_a_directory_comes_out_as_without_a_cache(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None]
+) -> None:
+    """S1, S5: twice, for what the first scan remembered counts in the second."""
+    monkeypatch.setattr(scanner, "_SEVERAL_DIRECTORIES", 0)
+    settled(desk)
+    (desk.root / "d1/e1/.gitignore").write_text("")
+    desk.save()
+    desk.save()
+    for _ in range(2):
+        change(desk.root / "d1/e1")
+        found = desk.save()
+        afresh = WorkspaceScanner(cache=os.fsencode(desk.store), clock=desk.clock, objects=desk.engine)
+        stays, desk.scanner = desk.scanner, afresh
+        assert desk.scan().result == found.result
+        desk.scanner = stays
+
+
+def test_of_a_directory_in_which_a_file_changed_only_that_is_judged(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanner, "_SEVERAL_DIRECTORIES", 0)
+    settled(desk)
+    examined: list[bytes] = []
+    examine = Examiner.examine
+
+    def counted(examiner: Examiner, path: bytes, *given: Any, **named: Any) -> Node:
+        examined.append(path)
+        return examine(examiner, path, *given, **named)
+
+    monkeypatch.setattr(Examiner, "examine", counted)
+    desk.write("d1/e1/f1", "other")
+    assert desk.held(desk.save())[b"d1/e1/f1"][2] == b"other"
+    assert examined == []
+    desk.write("d1/e1/new")
+    desk.save()
+    assert examined == [b"d1/e1"]
+
+
+def test_who_saves_again_at_once_writes_the_cache_later(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """K6: once it is written, whoever comes reads none of it again."""
+    stays = settled(desk)
+    written = source_of(os.fsencode(desk.cache))
+    for content in ("one", "two"):
+        desk.write("d1/e1/f1", content)
+        time.sleep(0.06)
+        desk.save()
+    assert source_of(os.fsencode(desk.cache)) == written
+    stays.memory.settle_up()
+    assert source_of(os.fsencode(desk.cache)) != written
+    count = Count(monkeypatch)
+    desk.scanner = None
+    assert desk.held(desk.save())[b"d1/e1/f1"][2] == b"two"
+    assert count.opened == []
+
+
+def test_what_was_never_written_is_read_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """K6: as after a kill."""
+    settled(desk)
+    desk.write("d1/e1/f1", "other")
+    time.sleep(0.06)
+    desk.save()
+    count = Count(monkeypatch)
+    desk.scanner = None
+    assert desk.held(desk.save())[b"d1/e1/f1"][2] == b"other"
+    assert count.opened == [b"f1"]
+
+
+def test_what_was_put_off_takes_the_place_of_nobody_elses(desk: Desk) -> None:
+    stays = settled(desk)
+    desk.write("d1/e1/f1", "one")
+    desk.save()
+    desk.scanner = None
+    desk.write("d2/e2/f2", "two")
+    desk.save()
+    written = source_of(os.fsencode(desk.cache))
+    stays.memory.settle_up()
+    assert source_of(os.fsencode(desk.cache)) == written
+    desk.scanner = stays
+    held = desk.held(desk.save())
+    assert (held[b"d1/e1/f1"][2], held[b"d2/e2/f2"][2]) == (b"one", b"two")
+
+
+@pytest.mark.parametrize(("limit", "value"), [("_PUT_OFF_SECONDS", -1.0), ("_MOST_OWED", 0)])
+def test_the_cache_is_not_put_off_for_long_nor_when_much_is_owed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, limit: str, value: float
+) -> None:
+    monkeypatch.setattr(cache, limit, value)
+    settled(desk)
+    written = source_of(os.fsencode(desk.cache))
+    desk.write("d1/e1/f1", "other")
+    desk.save()
+    assert source_of(os.fsencode(desk.cache)) != written
+
+
+def test_closing_a_workspace_writes_what_was_put_off(
+    project: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        for content in ("one", "two", "three"):
+            (project / "file").write_text(content)
+            time.sleep(0.06)
+            workspace.save(content)
+    count = Count(monkeypatch)
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        assert not workspace.save(kind="auto").created
+    assert count.opened == []

@@ -496,6 +496,21 @@ def test_times_are_exact_on_file_systems_that_are_known_for_it(
     os.close(directory)
 
 
+def test_of_what_a_mount_is_its_file_system_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S8: another mount is asked for itself."""
+    monkeypatch.setattr(read, "_systems", {})
+    here, other = os.open(tmp_path, os.O_RDONLY), os.open("/proc", os.O_RDONLY)
+    if read._mount_number(here) is None:
+        pytest.skip("a kernel before 6.8")
+    told = read.file_system(here)
+    monkeypatch.setattr(read, "_listed_file_system", lambda _directory: b"asked anew")
+    assert (read.file_system(here), read.file_system(other)) == (told, b"asked anew")
+    os.close(here)
+    os.close(other)
+
+
 PLACES = ("disk", "memory")
 
 

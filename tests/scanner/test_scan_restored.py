@@ -13,7 +13,7 @@ import pytest
 
 from lastgood.model.tree import Counts
 from lastgood.restore.site import PathReader
-from lastgood.scanner import read, scan
+from lastgood.scanner import cache, read
 from lastgood.scanner.read import file_system, open_file
 from lastgood.workspace import Workspace
 
@@ -175,7 +175,7 @@ def test_a_fork_leaves_it_to_its_parent_to_write_what_a_restore_left(opened: Ope
 def test_what_a_restore_left_is_written_at_once_where_it_is_much(
     opened: Open, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scan, "_MOST_OWED", 0)
+    monkeypatch.setattr(cache, "_MOST_OWED", 0)
     workspace = opened()
     before = restored(workspace, project)
     (project / "d2" / "e2" / "f2").write_text("edited, too")

@@ -18,7 +18,7 @@ from lastgood import workspace as scanning
 from lastgood.errors import Busy, NotFound
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner import scan
-from lastgood.scanner.cache import CachedTree
+from lastgood.scanner.cache import CacheMemory
 from lastgood.scanner.remote import RemoteScanner
 from lastgood.scanner.scan import ScanLimits, Starved, ThreadBudget, WorkspaceScanner
 from lastgood.scanner.watch import DirectoryWatch
@@ -46,14 +46,14 @@ class Choice:
         self.scanner = ScannerOfChoice(self._here, self._elsewhere, watch=lambda: None)
         self.desk.scanner = self.scanner
 
-    def _here(self, known: CachedTree | None, watch: DirectoryWatch | None) -> WorkspaceScanner:
+    def _here(self, memory: CacheMemory | None, watch: DirectoryWatch | None) -> WorkspaceScanner:
         self.here += 1
         return WorkspaceScanner(
             cache=os.fsencode(self.desk.cache),
             clock=self.desk.clock,
             objects=self.engine,
             watch=watch,
-            known=known,
+            memory=memory,
         )
 
     def _elsewhere(self) -> RemoteScanner:

@@ -23,7 +23,7 @@ from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
     from typing import Any, TypeVar
 
     from lastgood.catalogue.image import FileStamps
@@ -427,6 +427,19 @@ def reseal(connection: sqlite3.Connection, table: str, key: str) -> None:
     connection.execute(f"UPDATE {table} SET seal = {_fresh(table)} WHERE {name} = ?", (key,))  # noqa: S608 - names above
 
 
+def changed_and_sealed(table: str, column: str) -> str:
+    """Return the statement that sets a column of the row ``:key`` to ``:value``, and seals a sound one anew.
+
+    Of a table whose rows lie under their keys alone: what is found by one has it.
+    """
+    name, columns = SEALED[table]
+    fresh = _sealing([":value" if one == column else one for one in columns])
+    return (
+        f"UPDATE {table} SET {column} = :value,"  # noqa: S608 - names above
+        f" seal = CASE WHEN {broken_seal(table)} THEN seal ELSE {fresh} END WHERE {name} = :key"
+    )
+
+
 def broken_seal(table: str, *, known: Collection[str] | None = None) -> str:
     """Return the expression that is true for a row that was not altered by us; ``known`` as for `columns`."""
     return f"(seal <> {_fresh(table, known)})"
@@ -473,7 +486,11 @@ def column_names(connection: sqlite3.Connection, table: str) -> set[str]:
 
 
 def _fresh(table: str, known: Collection[str] | None = None) -> str:
-    return f"seal_of({', '.join(f'CAST({column} AS BLOB)' for column in _present(table, known))})"
+    return _sealing(_present(table, known))
+
+
+def _sealing(columns: Iterable[str]) -> str:
+    return f"seal_of({', '.join(f'CAST({column} AS BLOB)' for column in columns)})"
 
 
 def _present(table: str, known: Collection[str] | None) -> tuple[str, ...]:

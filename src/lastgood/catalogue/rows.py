@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 
 from lastgood.catalogue import CheckpointFacts, WorkspaceRow
-from lastgood.catalogue.database import broken_seal, is_broken, reseal
+from lastgood.catalogue.database import broken_seal, changed_and_sealed, is_broken, reseal
 from lastgood.catalogue.sqlite import REPAIR_HINT
 from lastgood.errors import Damaged, Invalid, Unsupported
 from lastgood.model.canonical import dumps
@@ -429,7 +429,7 @@ _NEWEST_WHOLE = (
     f"SELECT previous, 1, {FACTS} FROM checkpoint WHERE workspace_key = ? AND sequence < ? AND {_WHOLE}"  # noqa: S608 - as above
     " ORDER BY sequence DESC LIMIT 1"
 )
-_MOVE = "UPDATE workspace SET at = ? WHERE key = ?"
+_MOVE = changed_and_sealed("workspace", "at")
 # What stands in the row where nobody knows the place any more.
 LOST_PLACE = ""
 
@@ -451,10 +451,7 @@ def place_fault(connection: sqlite3.Connection, key: str) -> PlaceFault | None:
 
 def move(connection: sqlite3.Connection, key: str, *, to: str | None) -> None:
     """Say where a workspace stands."""
-    sound = not is_broken(connection, "workspace", key)
-    connection.execute(_MOVE, (to, key))
-    if sound:
-        reseal(connection, "workspace", key)
+    connection.execute(_MOVE, {"value": to, "key": key})
 
 
 def history(

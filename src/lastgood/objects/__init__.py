@@ -9,6 +9,7 @@ subdirectory that has a modes tree itself.
 from __future__ import annotations
 
 from _operator import attrgetter, lt
+from itertools import chain, repeat
 from stat import S_IFDIR, S_IFREG
 
 from lastgood.errors import Invalid
@@ -131,19 +132,23 @@ def encode_plain(rows: Sequence[tuple[bytes, int, bytes]]) -> bytes | None:
 
     None for what takes more than that: other permissions than the defaults, and names to be refused.
     """
-    names = [name for name, _, _ in rows]
+    if not rows:
+        return b""
+    names, modes, oids = zip(*rows, strict=True)
     joined = b"".join(names)
     sound = _NO_NAMES.isdisjoint(names) and b"/" not in joined and b"\0" not in joined
     if not sound or not all(map(lt, names, names[1:])):
         return None
     try:
-        made = [b"%b%b\0%b" % (_HEADS[mode], name, oid) for name, mode, oid in rows]
+        heads = [*map(_HEADS.__getitem__, modes)]
     except KeyError:
         return None
-    keys = [name + b"/" if mode & S_IFDIR else name for name, mode, _ in rows]
-    if not all(map(lt, keys, keys[1:])):
-        made = [one for _, one in sorted(zip(keys, made, strict=True))]
-    return b"".join(made)
+    pieces = zip(heads, names, repeat(b"\0"), oids)
+    if any(mode & S_IFDIR for mode in set(modes)):
+        keys = [name + b"/" if mode & S_IFDIR else name for name, mode, _ in rows]
+        if not all(map(lt, keys, keys[1:])):
+            return b"".join([b"".join(one) for _, one in sorted(zip(keys, pieces, strict=True))])
+    return b"".join(chain.from_iterable(pieces))
 
 
 def decode_tree(content: bytes) -> list[Row]:

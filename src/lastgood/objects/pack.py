@@ -294,6 +294,11 @@ class PackDraft:
         self.entries: list[IndexEntry] = []
         self.size: int = HEADER_BYTES
 
+    def add(self, oid: bytes, crc: int, raw: bytes) -> None:
+        """Add an entry: id, CRC-32 and bytes."""
+        self.entries.append((oid, crc, self.size))
+        self.add_piece(raw)
+
     def append(self, made: Iterable[tuple[bytes, int, int]], body: bytes) -> None:
         """Add entries: id, CRC-32 and length of each, and the bytes of all of them."""
         at = self.size

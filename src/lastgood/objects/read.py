@@ -380,9 +380,9 @@ class Packs:
 
     def holds(self, oid: bytes) -> bool:
         """Tell whether any index names an object."""
-        for _ in self.find(oid):
-            return True
-        return False
+        if self._looked > _PATIENCE:  # then the table is whole
+            return oid in self._table or any(self._look(pack, oid) >= 0 for pack in self._apart)
+        return any(True for _ in self.find(oid))
 
     def find(self, oid: bytes) -> Iterator[tuple[PackFile, int]]:
         """Yield every place of an object: pack and offset, newest pack first."""

@@ -120,7 +120,7 @@ class Deflater:
     def add(self, kind: int, oid: bytes, content: bytes) -> None:
         """Compress an object into the draft, now or soon; OSError of this one or an earlier one."""
         if self._second is None:
-            self._work([(kind, oid, content)])
+            self._draft.add(oid, *self._entry(kind, content))
             self._grow(len(content))
             return
         self._batch.append((kind, oid, content))
@@ -211,8 +211,7 @@ class Deflater:
 
     def _work(self, batch: Iterable[Job]) -> None:
         for kind, oid, content in batch:
-            crc, raw = self._entry(kind, content)
-            self._draft.append(((oid, crc, len(raw)),), raw)
+            self._draft.add(oid, *self._entry(kind, content))
 
     def _entry(self, kind: int, content: bytes) -> tuple[int, bytes]:
         raw = entry_header(kind, len(content)) + self._compressor.compress(content)

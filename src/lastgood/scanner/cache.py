@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from marshal import dumps, loads
 
 from lastgood.files import DIGEST_BYTES, digest, proven, read_proven
@@ -17,7 +18,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+    from collections.abc import Iterable, MutableMapping, Sequence
 
     from lastgood.scanner import Record, Row
 
@@ -36,6 +37,13 @@ _JOINED = 1_000
 # the same ones again.
 _REMEMBERED = 64
 _PRIVATE = 0o600
+# About so many bytes a row takes where it is written.
+_ROW_BYTES = 100
+# Of a cache of up to so many directories (3 MB) what was read, or written, stays in memory for the next scan.
+_REMEMBERED_DIRECTORIES = 2_000
+# Who saves again and again writes every so many seconds, and when about so many bytes of rows are owed.
+_PUT_OFF_SECONDS = 5.0
+_MOST_OWED = 1 << 19
 
 
 class Conditions(Value):
@@ -57,56 +65,58 @@ class DetailsLost(Exception):
 
 
 class Details:
-    """The rows of directories: on disk, or about to be."""
+    """The rows of directories: on disk, or about to be.
 
-    def __init__(
-        self,
-        folder: bytes,
-        name: bytes,
-        *,
-        pending: Iterable[bytes] = (),
-        remembered: Mapping[int, Sequence[Row]] = {},
-    ) -> None:
+    Of those ``pending`` the first stay as they are until they are written: of a directory that changes again
+    before that they are never packed.
+    """
+
+    def __init__(self, folder: bytes, name: bytes, *, pending: Iterable[bytes | Sequence[Row]] = ()) -> None:
         self._folder = folder
         self.name = name
-        self.pending: list[bytes] = [*pending]
-        self._remembered: dict[int, Sequence[Row]] = {**remembered}
+        self.pending: list[bytes | Sequence[Row]] = [*pending]
+        self._remembered: dict[int, Sequence[Row]] = {}
         self._descriptor = -1
 
     def rows(self, record: Record) -> Sequence[Row] | None:
         """Return the rows of a directory, None if they are lost."""
-        found = self._remembered.get(record[START])
+        start = record[START]
+        found = self._remembered.get(start)
         if found is not None:
             return found
-        rows = unpack(self.packed(record))
+        kept = self.pending[-1 - start] if start < 0 else self._read(record)
+        rows = unpack(kept) if isinstance(kept, bytes) else kept
         if rows is not None:
-            self._remember(record[START], rows)
+            self._remember(start, rows)
         return rows
 
     def packed(self, record: Record) -> bytes:
         """Return the rows of a directory as they are written, b"" if they cannot be read."""
         start = record[START]
-        if start < 0:
-            return self.pending[-1 - start]
+        kept = self.pending[-1 - start] if start < 0 else self._read(record)
+        return kept if isinstance(kept, bytes) else pack(kept)
+
+    def _read(self, record: Record) -> bytes:
         try:
             if self._descriptor < 0:
                 flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
                 self._descriptor = os.open(self._folder + b"/" + self.name, flags)
-            return os.pread(self._descriptor, record[LENGTH], start)
+            return os.pread(self._descriptor, record[LENGTH], record[START])
         except OSError:
             return b""
 
     def add(self, rows: Sequence[Row]) -> tuple[int, int]:
         """Take in the rows of a directory, and return start and length for its record."""
-        packed = pack(rows)
-        self.pending.append(packed)
-        self._remember(-len(self.pending), rows)
-        return -len(self.pending), len(packed)
+        kept = rows if len(self._remembered) < _REMEMBERED else pack(rows)
+        self.pending.append(kept)
+        start = -len(self.pending)
+        self._remember(start, rows)
+        return start, _written_bytes(kept)
 
-    def remembered(self, records: Iterable[Record]) -> dict[int, Sequence[Row]]:
-        """Return those rows of some directories that are in memory, by the place that their records name."""
-        known = self._remembered
-        return {record[START]: known[record[START]] for record in records if record[START] in known}
+    @property
+    def owed_bytes(self) -> int:
+        """About how many bytes are to be written."""
+        return sum(map(_written_bytes, self.pending))
 
     def _remember(self, start: int, rows: Sequence[Row]) -> None:
         if len(self._remembered) < _REMEMBERED:
@@ -125,11 +135,12 @@ class Details:
 class CachedTree:
     """All that is known of a workspace: a record for each directory, and the details.
 
-    ``source`` stands for the file of records as it was when they were read, or those before them. ``owed_by``
-    is the process that has yet to write it, 0 where none has.
+    ``source`` stands for the file of records as it was when they were read, or those before them. ``states``
+    are what was said of the entries of directories, by their signatures, as far as that is remembered: what
+    a scan adds serves those after it.
     """
 
-    __slots__ = ("conditions", "details", "owed_by", "records", "source")
+    __slots__ = ("conditions", "details", "records", "source", "states")
 
     def __init__(
         self,
@@ -138,13 +149,103 @@ class CachedTree:
         records: MutableMapping[bytes, Record],
         details: Details,
         source: Source | None = None,
-        owed_by: int = 0,
+        states: dict[bytes, bytes] | None = None,
     ) -> None:
-        self.owed_by: int = owed_by
+        self.states: dict[bytes, bytes] = {} if states is None else states
         self.source: Source | None = source
         self.conditions: Conditions | None = conditions
         self.records: MutableMapping[bytes, Record] = records
         self.details: Details = details
+
+    def followed(self, conditions: Conditions, *, records: MutableMapping[bytes, Record]) -> CachedTree:
+        """Return what a later look came to, whose rows are among these."""
+        return CachedTree(
+            conditions, records=records, details=self.details, source=self.source, states=self.states
+        )
+
+
+class CacheMemory:
+    """What a process that scans a workspace again and again knows of its scan cache.
+
+    The cache is not written each time: what lies there meanwhile is that of an earlier scan, which proves as
+    little as it did. Killed, the process leaves one from which the next looks at more. Where it ``stays``
+    somebody calls `settle_up` in the end.
+    """
+
+    __slots__ = ("_folder", "_owed_by", "_stays", "_written", "known")
+
+    def __init__(self, folder: bytes, *, known: CachedTree | None = None, stays: bool = False) -> None:
+        self._folder = folder
+        self._stays = stays
+        # What would be read if all were written.
+        self.known: CachedTree | None = known
+        # The process that has yet to write it, 0 where none has.
+        self._owed_by = 0
+        self._written: float | None = None
+
+    def load(self, root: bytes) -> CachedTree:
+        """Return what the last scan left; it is read only where somebody else has written since."""
+        held = self.known
+        if held is None or not is_of(held, self._folder, root):
+            loaded = load(self._folder, root)
+            self._remember(loaded)
+            return loaded
+        return again(held, self._folder)
+
+    def keep(self, snapshot: CachedTree, *, restored: bool = False) -> None:
+        """Remember what a scan left, or a restore after it, and write it, or later where it is little."""
+        if self._may_wait(snapshot, restored=restored):
+            self._remember(snapshot)
+            self._owed_by = os.getpid()
+        else:
+            self._write(snapshot)
+
+    def settle_up(self) -> None:
+        """Write what was put off, unless somebody else has written meanwhile, or this is a fork."""
+        known = self.known
+        if known is not None and self._owed_by == os.getpid() and known.source == source_of(self._folder):
+            self._write(known)
+        self._owed_by = 0
+
+    def _write(self, snapshot: CachedTree) -> None:
+        kept = keep(self._folder, snapshot)
+        if kept is not None:
+            self._owed_by = 0
+            self._written = time.monotonic()
+            self._remember(kept)
+
+    def _may_wait(self, snapshot: CachedTree, *, restored: bool) -> bool:
+        known = self.known
+        if known is None or known.source is None or known.source != snapshot.source:
+            return False
+        if len(snapshot.records) > _REMEMBERED_DIRECTORIES or snapshot.details.owed_bytes > _MOST_OWED:
+            return False
+        if restored:
+            return self._stays
+        return self._written is not None and time.monotonic() <= self._written + _PUT_OFF_SECONDS
+
+    def _remember(self, known: CachedTree) -> None:
+        if known.source is not None and len(known.records) <= _REMEMBERED_DIRECTORIES:
+            # Its own details: to those of a scan is added what that finds.
+            self.known = again(known, self._folder)
+
+
+def is_of(held: CachedTree, folder: bytes, root: bytes) -> bool:
+    """Tell whether what is held is of a workspace, and nobody has written another one since."""
+    ours = held.conditions is not None and held.conditions.root == root
+    return ours and held.source is not None and held.source == source_of(folder)
+
+
+def again(held: CachedTree, folder: bytes) -> CachedTree:
+    """Return the same with details of its own."""
+    details = Details(folder, held.details.name, pending=held.details.pending)
+    return CachedTree(
+        held.conditions, records=held.records, details=details, source=held.source, states=held.states
+    )
+
+
+def _written_bytes(kept: bytes | Sequence[Row]) -> int:
+    return len(kept) if isinstance(kept, bytes) else _ROW_BYTES * len(kept)
 
 
 def pack(rows: Iterable[Row]) -> bytes:
@@ -213,7 +314,7 @@ def _write(folder: bytes, snapshot: CachedTree) -> CachedTree | None:
     live = sum(record[LENGTH] for record in records.values())
     path = folder + b"/" + details.name
     end = os.stat(path).st_size if details.name else 0
-    compact = not details.name or end + sum(map(len, details.pending)) > 2 * live + _SLACK_BYTES
+    compact = not details.name or end + details.owed_bytes > 2 * live + _SLACK_BYTES
     name = details.name
     if compact:
         name = _DETAILS_PREFIX + os.urandom(8).hex().encode()
@@ -229,7 +330,13 @@ def _write(folder: bytes, snapshot: CachedTree) -> CachedTree | None:
     os.rename(temporary, folder + _RECORDS)
     if compact:
         _drop_others(folder, name)
-    return CachedTree(now, records=records, details=Details(folder, name), source=source_of(folder))
+    return CachedTree(
+        now,
+        records=records,
+        details=Details(folder, name),
+        source=source_of(folder),
+        states=snapshot.states,
+    )
 
 
 def source_of(folder: bytes) -> Source | None:

@@ -25,6 +25,7 @@ from marshal import dumps, loads
 from lastgood.errors import LastgoodError
 from lastgood.host import SystemClock
 from lastgood.objects.engine import GitEngine
+from lastgood.scanner.cache import CacheMemory
 from lastgood.scanner.remote import ANSWER, LAST, LENGTH_BYTES, NOT_WRITTEN, READY, plain_scan, request_of
 from lastgood.scanner.scan import WorkspaceScanner
 
@@ -96,7 +97,10 @@ def _scan(question: dict[str, Any]) -> dict[str, Any]:
     store, known = question["store"], _left.pop() if _left else None
     engine = GitEngine(store + b"/objects.git", temporary=store + b"/tmp")
     try:
-        scanner = WorkspaceScanner(cache=question["cache"], clock=SystemClock(), objects=engine, known=known)
+        memory = CacheMemory(question["cache"], known=known)
+        scanner = WorkspaceScanner(
+            cache=question["cache"], clock=SystemClock(), objects=engine, memory=memory
+        )
         writer = engine.resume(question["detached"])
         try:
             scan = scanner.scan(request_of(question["request"]), writer=writer)

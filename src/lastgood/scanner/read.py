@@ -10,6 +10,7 @@ import errno
 import os
 import sys
 from _blake2 import blake2b
+from _struct import unpack_from
 
 from lastgood.errors import Unsafe, crowded
 from lastgood.files import digest, is_written_by_nobody
@@ -179,8 +180,47 @@ def _version(release: str) -> tuple[int, int]:
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
 
 
+# What mounts are of, by their numbers, which no other mount gets as long as the machine runs.
+_systems: dict[int, bytes] = {}
+_MOST_SYSTEMS = 64
+# AT_EMPTY_PATH, STATX_MNT_ID_UNIQUE (from Linux 6.8 on), and where in struct statx the answer lies.
+_ITSELF: Final = 0x1000
+_UNIQUE_MOUNT: Final = 0x4000
+_MOUNT: Final = 144
+
+
 def file_system(directory: int) -> bytes:
     """Return the type of the file system of an open directory as it is mounted; b"" if nothing tells it."""
+    # Of what a mount is never changes, and as long as something in it is open it is the one that is listed.
+    number = _mount_number(directory)
+    known = b"" if number is None else _systems.get(number, b"")
+    if known:
+        return known
+    told = _listed_file_system(directory)
+    if number is not None:
+        if len(_systems) >= _MOST_SYSTEMS:
+            _systems.clear()
+        _systems[number] = told
+    return told
+
+
+def _mount_number(directory: int) -> int | None:
+    """Return the number of the mount of an open directory; None where the kernel has none that stays."""
+    if "lastgood.scanner.libc" not in sys.modules:
+        return None  # to load it takes longer than to be told once
+    try:
+        from lastgood.scanner.libc import look_up, pointers
+
+        told = bytearray(_ANSWER_BYTES)
+        if look_up("statx")(directory, b"", _ITSELF, _UNIQUE_MOUNT, *pointers(told, apart=_ANSWER_BYTES)):
+            return None
+    except (ImportError, OSError):  # a Python without `_ctypes`, a library without the call
+        return None
+    mask, number = unpack_from("=I", told)[0], unpack_from("=Q", told, _MOUNT)[0]
+    return number if mask & _UNIQUE_MOUNT else None
+
+
+def _listed_file_system(directory: int) -> bytes:
     try:
         mount = _fields(b"/proc/self/fdinfo/%d" % directory, named=b"mnt_id:")[1]
         line = _fields(b"/proc/self/mountinfo", named=mount)
@@ -189,8 +229,8 @@ def file_system(directory: int) -> bytes:
         return b""
 
 
-# More than struct statfs has, which begins with the number of the type.
-_STATFS_BYTES = 256
+# As much as struct statx has, and more than struct statfs, which begins with the number of the type.
+_ANSWER_BYTES = 256
 
 
 def file_system_number(directory: int) -> int | None:
@@ -200,8 +240,8 @@ def file_system_number(directory: int) -> int | None:
     try:
         from lastgood.scanner.libc import look_up, pointers
 
-        told = bytearray(_STATFS_BYTES)
-        if look_up("fstatfs")(directory, *pointers(told, apart=_STATFS_BYTES)):
+        told = bytearray(_ANSWER_BYTES)
+        if look_up("fstatfs")(directory, *pointers(told, apart=_ANSWER_BYTES)):
             return None
     except (ImportError, OSError):  # a Python without `_ctypes`
         return None

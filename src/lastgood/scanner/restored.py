@@ -111,12 +111,7 @@ class Restored:
         top, conditions = records[b""], self._known.conditions
         if writer.stored_bytes != before or conditions is None:
             return None
-        return CachedTree(
-            conditions.replace(tree=(top[TREE], top[MODES])),
-            records=records,
-            details=self._known.details,
-            source=self._known.source,
-        )
+        return self._known.followed(conditions.replace(tree=(top[TREE], top[MODES])), records=records)
 
     def _take_in(self, brought: Mapping[bytes, Proof]) -> None:
         places: dict[bytes, Brought] = {}

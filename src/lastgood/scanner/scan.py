@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
+from _operator import eq, itemgetter
 from marshal import dumps
 
 from lastgood.errors import Damaged
@@ -46,7 +47,7 @@ from lastgood.scanner import (
     UNSTABLE,
     cache,
 )
-from lastgood.scanner.cache import CachedTree, Conditions, Details, DetailsLost
+from lastgood.scanner.cache import CachedTree, CacheMemory, Conditions, Details, DetailsLost
 from lastgood.scanner.read import (
     DIRECTORY_FLAGS,
     FileReader,
@@ -90,10 +91,6 @@ if TYPE_CHECKING:
 MOST_NAMED = 100
 # So many directories are remembered: a plan, a guard and a report look at the same ones.
 _LISTINGS = 64
-# Of a cache of up to so many directories (3 MB) what was read, or written, stays in memory for the next scan.
-_REMEMBERED_DIRECTORIES = 2_000
-# Until so many bytes of rows are to be written, which are in memory meanwhile, what a restore left waits.
-_MOST_OWED = 1 << 20
 
 
 class IgnoreFiles:
@@ -182,9 +179,8 @@ class WorkspaceScan:
         self.visited: Collection[bytes] | None = None
         self._visited_by_parent: Mapping[bytes, Collection[bytes]] | None = None
         self.exact_on: Callable[[int], int | None] = multigrain_device
-        # Who is told where nobody watches, and who may put off writing what a restore left.
-        self.remember: Callable[[CachedTree], None] | None = None
-        self.put_off: Callable[[CachedTree], bool] | None = None
+        # Who is told where nobody watches.
+        self.memory: CacheMemory = CacheMemory(folder)
 
     def directory(self, path: bytes) -> Sequence[Entry] | None:
         """Return the captured entries of a directory, sorted by name; None if it was not captured."""
@@ -283,23 +279,24 @@ class WorkspaceScan:
         return self._differing[path]
 
     def _different(self, path: bytes) -> Listings | None:
-        old, new = self._known_rows(path), self._rows_of(path)
+        details, known, present = self.snapshot.details, self._known, self.snapshot.records
+        old, new = details.rows(known[path]), details.rows(present[path])
         if old is None or new is None:
             return None
-        gone, came = dict(old), []
-        known, present = self._known, self.snapshot.records
+        gone, came = [], []
         visited = self._visited_in(path)
-        for name, row in new.items():
-            was = old.get(name)
-            same = was is row or was == row
-            if same and row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY and (visited is None or name in visited):
-                below = join(path, name)
-                same = _is_alike(known.get(below), present.get(below))
-            if same:
-                del gone[name]
-            else:
+        for was, row in _paired(old, new):
+            if row is not None and (was is row or was == row):
+                name = row[NAME]
+                entered = row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY and (visited is None or name in visited)
+                below = join(path, name) if entered else b""
+                if not entered or _is_alike(known.get(below), present.get(below)):
+                    continue
+            if was is not None:
+                gone.append(was)
+            if row is not None:
                 came.append(row)
-        return _entries(path, gone.values(), self._known), _entries(path, came, self.snapshot.records)
+        return _entries(path, gone, known), _entries(path, came, present)
 
     def _visited_in(self, path: bytes) -> Collection[bytes] | None:
         """Return the names of those directories in one that were looked at; None where all may have been."""
@@ -332,8 +329,7 @@ class WorkspaceScan:
     def keep(self) -> None:
         """Write the scan cache; called only after what was scanned is durable and acknowledged.
 
-        Where a process watches that is put off, as long as it is little; so is what a restore left where the
-        workspace stays open.
+        Where this process scans again and again that is put off, as long as it is little.
         """
         brought, self._brought = self._brought, None
         if brought is None and not self.worth_keeping:
@@ -341,11 +337,7 @@ class WorkspaceScan:
         self.worth_keeping = False
         snapshot, places = brought or (self.snapshot, ())
         if self.watch is None:
-            if brought is not None and self.put_off is not None and self.put_off(snapshot):
-                return
-            kept = cache.keep(self._folder, snapshot)
-            if kept is not None and self.remember is not None:
-                self.remember(kept)
+            self.memory.keep(snapshot, restored=brought is not None)
         elif brought is None:
             self.watch.keep(self._folder, snapshot, result=self.result)
         else:
@@ -425,6 +417,18 @@ class WorkspaceScan:
             return texts.of(path)
         except DetailsLost:
             return UNREADABLE, UNREADABLE
+
+
+_name: Callable[[Row], bytes] = itemgetter(NAME)
+
+
+def _paired(old: Sequence[Row], new: Sequence[Row]) -> Iterable[tuple[Row | None, Row | None]]:
+    """Return the rows of one directory then and now by name, None where there is none; both are sorted."""
+    if len(old) == len(new) and all(map(eq, map(_name, old), map(_name, new))):
+        return zip(old, new, strict=True)
+    gone = {row[NAME]: row for row in old}
+    came = [(gone.pop(row[NAME], None), row) for row in new]
+    return [*came, *((row, None) for row in gone.values())]
 
 
 def _is(record: Record, tree: TreeId) -> bool:
@@ -549,8 +553,7 @@ class WorkspaceScanner:
 
     ``objects`` are what checkpoints so far hold. ``sleep`` waits for some seconds. ``exact_on`` returns, for
     an open directory, the device on which times prove each version of a file, None where they do not.
-    What ``watch`` vouches for is not looked at. ``known`` is what an earlier scan read of the cache. Where it
-    ``stays`` somebody calls `settle_up` in the end, and what a restore left is written then, or by a save.
+    What ``watch`` vouches for is not looked at. ``memory`` is what earlier scans know of the cache.
     """
 
     def __init__(
@@ -562,13 +565,10 @@ class WorkspaceScanner:
         sleep: Callable[[float], None] = time.sleep,
         exact_on: Callable[[int], int | None] = multigrain_device,
         watch: DirectoryWatch | None = None,
-        known: CachedTree | None = None,
-        stays: bool = False,
+        memory: CacheMemory | None = None,
     ) -> None:
         self._watch = watch
-        self._stays = stays
-        # What lies in the cache as far as it was read, or written, here.
-        self.known: CachedTree | None = known
+        self.memory: CacheMemory = CacheMemory(cache) if memory is None else memory
         self._folder = cache
         self._clock = clock
         self._objects = objects
@@ -622,64 +622,12 @@ class WorkspaceScanner:
 
     def _known(self, root: bytes) -> CachedTree:
         """Return what the last scan left; it is read again unless it was this process's."""
-        watch = self._watch
-        held = self.known if watch is None else watch.known
-        if (
-            held is None
-            or held.conditions is None
-            or held.conditions.root != root
-            or held.source is None
-            or held.source != cache.source_of(self._folder)
-        ):
-            loaded = cache.load(self._folder, root)
-            self._remember(loaded)
-            return loaded
-        if watch is None:
-            details = self._details_of(held)
-        else:
-            details = Details(self._folder, held.details.name, pending=held.details.pending)
-        return CachedTree(held.conditions, records=held.records, details=details, source=held.source)
-
-    def _remember(self, known: CachedTree) -> None:
-        """Have the next scan read the cache again only where somebody else has written it, if it is small."""
-        if self._watch is None and known.source is not None and len(known.records) <= _REMEMBERED_DIRECTORIES:
-            # Its own details: to those of a scan is added what that finds.
-            details = Details(self._folder, known.details.name)
-            self.known = CachedTree(
-                known.conditions, records=known.records, details=details, source=known.source
-            )
-
-    def _put_off(self, left: CachedTree) -> bool:
-        """Have the next scan begin with what a restore left, to be written later; False where it is much.
-
-        What lies in the cache meanwhile is that of the scan before, which proves as little as it did.
-        """
-        is_little = sum(map(len, left.details.pending)) <= _MOST_OWED
-        if left.source is None or not is_little or len(left.records) > _REMEMBERED_DIRECTORIES:
-            return False
-        self.known = CachedTree(
-            left.conditions,
-            records=left.records,
-            details=self._details_of(left),
-            source=left.source,
-            owed_by=os.getpid(),
-        )
-        return True
-
-    def _details_of(self, known: CachedTree) -> Details:
-        """Return the details of what is known, with those that are not written yet."""
-        details = known.details
-        remembered = details.remembered(known.records.values()) if details.pending else {}
-        return Details(self._folder, details.name, pending=details.pending, remembered=remembered)
-
-    def settle_up(self) -> None:
-        """Write what was put off, unless somebody else wrote another meanwhile, or this is a fork."""
-        known = self.known
-        if known is None or known.owed_by != os.getpid() or known.source != cache.source_of(self._folder):
-            return
-        kept = cache.keep(self._folder, known)
-        if kept is not None:
-            self._remember(kept)
+        if self._watch is None:
+            return self.memory.load(root)
+        held = self._watch.known
+        if held is not None and cache.is_of(held, self._folder, root):
+            return cache.again(held, self._folder)
+        return cache.load(self._folder, root)
 
     def _found_again(
         self, request: ScanRequest, root: int, watch: DirectoryWatch, *, writer: ObjectWriter
@@ -746,15 +694,14 @@ class WorkspaceScanner:
         found = WorkspaceScan(
             scan_pass.result(project, rules=rules),
             folder=self._folder,
-            snapshot=CachedTree(conditions, records=records, details=known.details, source=known.source),
+            snapshot=known.followed(conditions, records=records),
             known=known.records,
             objects=self._objects,
             rules=rules,
             texts=scan_pass.examiner.texts,
             worth_keeping=scan_pass.changed or conditions != known.conditions,
         )
-        found.watch, found.exact_on, found.remember = self._watch, reader.exact_on, self._remember
-        found.put_off = self._put_off if self._stays else None
+        found.watch, found.exact_on, found.memory = self._watch, reader.exact_on, self.memory
         found.visited = scan_pass.visited
         if self._watch is not None and not found.worth_keeping:
             self._watch.remember(found.result, found.snapshot, scanned=records)

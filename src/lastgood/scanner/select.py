@@ -22,6 +22,8 @@ from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.paths import DEEPEST, LONGEST_PATH, Covering, is_git_alias, join, unknown, ways, within
 from lastgood.project_git import IGNORE_FILE_LIMIT, find, nested_head, outer_rules, read_file, state
 from lastgood.scanner import (
+    ABOVE,
+    BELOW,
     BUDGET,
     BURIED,
     CAPTURED,
@@ -35,6 +37,7 @@ from lastgood.scanner import (
     HIDDEN,
     IGNORED,
     MODE,
+    NAME,
     NESTED,
     OID,
     RACY,
@@ -49,6 +52,7 @@ from lastgood.scanner import (
     evidence,
 )
 from lastgood.scanner.read import Reading, descend, names_of, state_of
+from lastgood.scanner.states import one_of
 from lastgood.settings import BUILT_IN_INCLUDES, HAND_WRITTEN_BYTES
 
 TYPE_CHECKING = False
@@ -671,12 +675,50 @@ class Examiner:
                 node.rows.append(before)
                 continue
             if before is not None and not isinstance(stat, int) and _is_same_form(before, stat):
-                row = self._file(node, name, stat, verdict=_PLAIN, old=before, descriptor=where)
+                row = self._file(
+                    node, len(node.rows), name, stat, verdict=_PLAIN, old=before, descriptor=where
+                )
             else:
                 row = self._row(node, name, stat, selector=selector, old=old.get(name), descriptor=where)
             if row is not None:
                 node.rows.append(row)
         node.rows += [_lost(name) for name in reversed(lost)]
+        self._end(node)
+        return node
+
+    def revise(
+        self, path: bytes, listing: Listing, *, record: Record, rows: list[Row], changed: Iterable[int]
+    ) -> Node | None:
+        """Return the node of a directory of whose entries those at some places ``changed``, and no other.
+
+        Its ``rows`` are completed: they and its record say all of the others, which no rule ignores. None
+        where something has to be decided of those that changed.
+        """
+        names, places = names_of(listing.names), {row[NAME]: place for place, row in enumerate(rows)}
+        found: list[tuple[int, bytes, Evidence]] = []
+        for one in changed:
+            name, stat = names[one], one_of(listing.states, one)
+            place = places.get(name)
+            if place is None or isinstance(stat, int) or name in IGNORE_FILES:
+                return None
+            if rows[place][STATE] != CAPTURED or not _is_same_form(rows[place], stat):
+                return None
+            found.append((place, name, stat))
+        node = Node(path, above=record[ABOVE], listing=listing)
+        node.token, node.flags = record[TOKEN], record[FLAGS]
+        node.rows, node.below = rows, [*record[BELOW]]
+        for place, name, stat in found:
+            row = self._file(
+                node,
+                place,
+                name,
+                stat,
+                verdict=_PLAIN,
+                old=rows[place],
+                descriptor=listing.descriptor,
+            )
+            # It keeps its place, as others are completed by theirs.
+            rows[place] = (name, *stat, b"", VANISHED) if row is None else row
         self._end(node)
         return node
 
@@ -776,7 +818,7 @@ class Examiner:
                 node.flags |= DOUBTFUL
             bare = verdict.buried and verdict.bare
             return (name, mode, int(bare), 0, 0, 0, b"", CAPTURED)
-        row = self._file(node, name, stat, verdict=verdict, old=old, descriptor=descriptor)
+        row = self._file(node, len(node.rows), name, stat, verdict=verdict, old=old, descriptor=descriptor)
         if row is not None:
             oversized = verdict.forced and row[SIZE] > self._cap
             if verdict.private or oversized:
@@ -788,6 +830,7 @@ class Examiner:
     def _file(
         self,
         node: Node,
+        place: int,
         name: bytes,
         stat: Evidence,
         *,
@@ -805,11 +848,11 @@ class Examiner:
         if stat[0] & FORMAT_MASK == FORMAT_FILE and not verdict.forced:
             if self._beside is not None and stat[1] <= _LARGEST_BESIDE:
                 self._kept_open(node.path, descriptor)
-                self._beside.add(len(node.rows), name, stat)
+                self._beside.add(place, name, stat)
                 return (name, *stat, b"", UNSTABLE)
             if self._alone >= 0:
                 self._count(stat[1])
-        return self._read(node, len(node.rows), name, stat, forced=verdict.forced, descriptor=descriptor)
+        return self._read(node, place, name, stat, forced=verdict.forced, descriptor=descriptor)
 
     def _count(self, size: int) -> None:
         self._alone += size + _BYTES_A_FILE

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
-from _struct import Struct, pack
+from _struct import Struct, pack, unpack_from
 from itertools import repeat
 
 from lastgood.scanner import FORMAT_DIRECTORY, FORMAT_MASK, evidence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Final
 
     from lastgood.scanner import Evidence
@@ -83,6 +83,56 @@ def unpacked(states: bytes) -> list[Evidence | int]:
         ]
         start += many * _ENTRY_BYTES
     return found
+
+
+# How wide an answer is in each column.
+_WIDTHS: Final = (8, 8, 8, 4, 8, 4, 2)
+_FORMS: Final = ("=Q", "=Q", "=q", "=I", "=q", "=I", "=H")
+
+
+def changed(before: bytes, now: bytes) -> list[int]:
+    """Return the places of the entries of which something else is said now, of as many as before."""
+    found: set[int] = set()
+    for start, many in _blocks(now):
+        at = start * _ENTRY_BYTES
+        for width in _WIDTHS:
+            end = at + many * width
+            if before[at:end] != now[at:end]:
+                found.update(_differing(before[at:end], now[at:end], width=width, first=start))
+            at = end
+    return sorted(found)
+
+
+def _differing(one: bytes, other: bytes, *, width: int, first: int) -> Iterator[int]:
+    """Yield where two columns differ, counted from the ``first`` entry of a block."""
+    # A bit is set where they do: the lowest tells the first entry.
+    bits = int.from_bytes(one, "little") ^ int.from_bytes(other, "little")
+    while bits:
+        place = ((bits & -bits).bit_length() - 1) // (8 * width)
+        yield first + place
+        above = 8 * width * (place + 1)
+        bits = bits >> above << above
+
+
+def _blocks(states: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the place of the first entry of each block, and how many are in it."""
+    count = len(states) // _ENTRY_BYTES
+    return ((start, min(_ROWS, count - start)) for start in range(0, count, _ROWS))
+
+
+def one_of(states: bytes, place: int) -> Evidence | int:
+    """Return what was said of the entry at a place."""
+    start = place - place % _ROWS
+    many, place = min(_ROWS, len(states) // _ENTRY_BYTES - start), place % _ROWS
+    at = start * _ENTRY_BYTES
+    found: list[int] = []
+    for width, form in zip(_WIDTHS, _FORMS, strict=True):
+        found.append(unpack_from(form, states, at + width * place)[0])
+        at += many * width
+    inode, size, ctime, ctime_part, mtime, mtime_part, mode = found
+    if mode & FORMAT_MASK == FORMAT_DIRECTORY:
+        return mode
+    return mode, size, mtime * _SECOND + mtime_part, ctime * _SECOND + ctime_part, inode
 
 
 # --- Asks ---

@@ -530,7 +530,7 @@ class DirectoryWatch:
         """
         known = self.known
         is_next = known is not None and known.details.name == snapshot.details.name != b""
-        if not is_next or sum(map(len, snapshot.details.pending)) > _MOST_OWED:
+        if not is_next or snapshot.details.owed_bytes > _MOST_OWED:
             self._owed = None
             return False
         self._owed = folder

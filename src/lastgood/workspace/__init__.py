@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lastgood.model.calls import Observer
     from lastgood.model.checkpoint import HealthNote
     from lastgood.model.report import StoreSize
-    from lastgood.scanner.cache import CachedTree
+    from lastgood.scanner.cache import CacheMemory
     from lastgood.scanner.remote import RemoteScanner
     from lastgood.scanner.scan import WorkspaceScanner
     from lastgood.scanner.watch import DirectoryWatch
@@ -79,7 +79,7 @@ class ScannerOfChoice:
 
     def __init__(
         self,
-        here: Callable[[CachedTree | None, DirectoryWatch | None], WorkspaceScanner],
+        here: Callable[[CacheMemory | None, DirectoryWatch | None], WorkspaceScanner],
         elsewhere: Callable[[], RemoteScanner],
         *,
         watch: Callable[[], DirectoryWatch | None],
@@ -107,9 +107,9 @@ class ScannerOfChoice:
         return found
 
     def close(self) -> None:
-        """Write what is owed, and let go of the process that scans; harmless when repeated."""
+        """Write what was put off, and let go of the process that scans; harmless when repeated."""
         if self._local is not None:
-            self._local.settle_up()
+            self._local.memory.settle_up()
         if self._remote is not None:
             self._remote.close()
 
@@ -129,7 +129,7 @@ class ScannerOfChoice:
         return found
 
     def _next(self, watch: DirectoryWatch | None) -> WorkspaceScanner:
-        self._local = self._here(None if self._local is None else self._local.known, watch)
+        self._local = self._here(None if self._local is None else self._local.memory, watch)
         return self._local
 
     def _beside_threads(
@@ -553,7 +553,7 @@ class WorkspaceState:
         settings, told = self._carried_on(row.key)
         cache = opened.directory + b"/workspaces/" + row.key.encode()
         self._scanner = scanner = ScannerOfChoice(
-            lambda known, watch: _here(opened, cache, watch=watch, known=known, stays=not self._passing),
+            lambda memory, watch: _here(opened, cache, watch=watch, memory=memory, stays=not self._passing),
             lambda: _elsewhere(opened, cache),
             watch=lambda: self._watch,
         )
@@ -605,14 +605,19 @@ class WorkspaceState:
 
 # What only some verbs need is loaded when they do: it is a third of the start-up of `list`.
 def _here(
-    opened: Store, cache: bytes, *, watch: DirectoryWatch | None, known: CachedTree | None, stays: bool
+    opened: Store, cache: bytes, *, watch: DirectoryWatch | None, memory: CacheMemory | None, stays: bool
 ) -> WorkspaceScanner:
+    from lastgood.scanner.cache import CacheMemory
     from lastgood.scanner.scan import WorkspaceScanner
 
     make_private(cache)
     # How young a file is can only be told by the clock that its times come from, whatever a caller's says.
     return WorkspaceScanner(
-        cache=cache, clock=SystemClock(), objects=opened.engine(), watch=watch, known=known, stays=stays
+        cache=cache,
+        clock=SystemClock(),
+        objects=opened.engine(),
+        watch=watch,
+        memory=memory or CacheMemory(cache, stays=stays),
     )
 
 
