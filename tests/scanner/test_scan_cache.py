@@ -433,6 +433,12 @@ def test_the_git_engine_holds_what_was_scanned(tmp_path: Path, desk: Desk, git: 
 # --- A scanner that stays knows what was said of each entry, and does not write the cache each time ---
 
 
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the cache put off for as long as a test takes."""
+    monkeypatch.setattr(cache, "_PUT_OFF_SECONDS", 3600.0)
+
+
 def settled(desk: Desk) -> WorkspaceScanner:
     """Return a scanner that has scanned twice, and so knows what there is to know."""
     plant(desk)
@@ -527,6 +533,7 @@ def test_of_a_directory_in_which_a_file_changed_only_that_is_judged(
     assert examined == [b"d1/e1"]
 
 
+@pytest.mark.usefixtures("patience")
 def test_who_saves_again_at_once_writes_the_cache_later(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """K6: once it is written, whoever comes reads none of it again."""
     stays = settled(desk)
@@ -544,6 +551,7 @@ def test_who_saves_again_at_once_writes_the_cache_later(desk: Desk, monkeypatch:
     assert count.opened == []
 
 
+@pytest.mark.usefixtures("patience")
 def test_what_was_never_written_is_read_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """K6: as after a kill."""
     settled(desk)
@@ -556,6 +564,7 @@ def test_what_was_never_written_is_read_again(desk: Desk, monkeypatch: pytest.Mo
     assert count.opened == [b"f1"]
 
 
+@pytest.mark.usefixtures("patience")
 def test_what_was_put_off_takes_the_place_of_nobody_elses(desk: Desk) -> None:
     stays = settled(desk)
     desk.write("d1/e1/f1", "one")
