@@ -8,15 +8,30 @@ start, it loads no more than that needs.
 from __future__ import annotations
 
 import os
+import sys
 import zlib
 from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_PYTHONAPI, CFuncPtr, _SimpleCData, dlopen, dlsym
 from _sha1 import sha1
-from _sqlite3 import connect
 from itertools import repeat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Iterable
+
+    connect = sqlite3.connect
+else:
+    # Of `functools` SQLite takes one thing, and five modules would come along.
+    known = "functools" in sys.modules
+    if not known:
+        from _functools import _lru_cache_wrapper
+
+        sys.modules["functools"] = stand_in = type(sys)("functools")
+        stand_in.lru_cache = lambda most: lambda ask: _lru_cache_wrapper(ask, most, False, tuple)
+    from _sqlite3 import connect
+
+    if not known:
+        del sys.modules["functools"]
 
 Listed = list[tuple[str, list[bytes]]]
 

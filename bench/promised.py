@@ -8,8 +8,8 @@ have to ask:
   whether anybody has changed anything: the generation, where the workspace stands, who is at work.
 - It opens each folder, and asks for the state of each file in it. A folder's own times prove its names;
   where they do not, it is listed, and a name that is new is judged by the rules.
-- A changed file is read as one whole version, hashed and compressed; so is the tree of each folder on the
-  way to it, a manifest and a commit. Pack and index (both version 2) are durable before the catalogue's row
+- A changed file is read as one whole version, hashed and compressed. The tree of each folder on the way to
+  it follows, a manifest and a commit. Pack and index (both version 2) are durable before the catalogue's row
   is.
 - What the next look has to know lies in a file that proves itself.
 - A restore plans by comparing, has a guard as complete as any checkpoint, proves that what is about to go
@@ -40,12 +40,11 @@ from _ctypes import byref, dlopen, dlsym
 from _json import encode_basestring_ascii as quoted
 from _sha1 import sha1 as builtin_sha1
 from _signal import SIGURG  # type: ignore[import-not-found]  # lighter than `signal`, which makes enums
-from _sqlite3 import connect
 from _struct import pack, unpack
 from _thread import allocate_lock, start_new_thread
 from itertools import accumulate, repeat
 
-from bare import BASIC, NOFOLLOW, STATX_BYTES, Answer, Call
+from bare import BASIC, NOFOLLOW, STATX_BYTES, Answer, Call, connect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,6 +81,8 @@ UNKNOWN, NOTHING = b"\0", [bytes(WORD)] * len(WORDS)
 YOUNG, SECOND = 50_000_000, 1_000_000_000
 # From so many files on a second process looks at half of the folders.
 MANY_FILES = 4_000
+# So many bytes does zlib's format hold as they are in one piece.
+MOST_STORED = 0xFFFF
 # So many files are synced side by side.
 SYNCED = 4
 
@@ -238,6 +239,7 @@ class Promised:
         self._answers = [byref(whole, start) for start in range(0, len(self._sheet), STATX_BYTES)]
         self._words = memoryview(self._sheet).cast("Q")
         self._apart = most * STATX_BYTES
+        self._looks = 0
         self._begin()
 
     def _lay(self, store: str) -> None:
@@ -362,6 +364,7 @@ class Promised:
     def _look_at_all(self) -> None:
         """Look at every folder, by two processes where there are many files."""
         folders = list(self._folders.values())
+        self._looks += 1
         if self._files < MANY_FILES or not self._at:
             self._look(folders, self._examine)
             return
@@ -396,7 +399,8 @@ class Promised:
                     [self._words[word : many * ANSWER_WORDS : ANSWER_WORDS].tobytes() for word in WORDS]
                 )
                 if states == folder.states:
-                    folder.answers = bytes(sheet[: many * STATX_BYTES])
+                    if self._looks > 1:
+                        folder.answers = bytes(sheet[: many * STATX_BYTES])
                 elif differs(folder, descriptor, states):
                     continue
             os.close(descriptor)
@@ -409,7 +413,7 @@ class Promised:
                 self._read(folder, row, descriptor, moment)
             else:
                 self._prove_names(folder, descriptor)
-        folder.states, folder.answers = states, bytes(self._sheet[: len(folder.asked) * STATX_BYTES])
+        folder.states, folder.answers = states, UNKNOWN
         if self._changed_at(0) > moment - YOUNG:
             folder.learn(0, NOTHING)
         self._open[folder.path] = descriptor
@@ -452,7 +456,8 @@ class Promised:
         """Put an object into the pack, and return its id."""
         size = len(content)
         oid = self._sha1(b"%b %d\0%b" % (KINDS[kind], size, content)).digest()
-        raw = _entry_header(kind, size) + self._compress(content, 1)
+        body = self._compress(content, 1) if kind == BLOB or size > MOST_STORED else _stored(content)
+        raw = _entry_header(kind, size) + body
         self._entries.append((oid, zlib.crc32(raw), self._end))
         self._pieces.append(raw)
         self._end += len(raw)
@@ -707,6 +712,13 @@ def _entry_header(kind: int, size: int) -> bytes:
         header.append(size & 0x7F)
         size >>= 7
     return bytes(header)
+
+
+def _stored(content: bytes) -> bytes:
+    """Return a content in zlib's format, as it is: of ids little can be spared."""
+    size = len(content)
+    head = b"x\x01\x01" + pack("<HH", size, size ^ MOST_STORED)
+    return b"%b%b%b" % (head, content, pack(">I", zlib.adler32(content)))
 
 
 def _lease(file: int) -> None:

@@ -436,7 +436,8 @@ class Resident(OneShot):
 
 # Saves, and ends: where its modules lie, the workspace, and the store.
 _SAVING = """
-import sys
+import gc, sys
+gc.disable()
 sys.path.insert(0, sys.argv[1])
 import promised
 promised.save(*sys.argv[2:])
