@@ -292,13 +292,10 @@ class WorkspaceSnapshot:
     def take_in(self, restoring: RestoreTransaction, brought: Mapping[bytes, Proof]) -> None:
         """Take what a restore has brought since into what is remembered for the next scan (`remember`)."""
         cap = self.context.settings.capture.max_file_size
-        writer = restoring.trial()
         try:
-            self.scan.take_in(brought, writer=writer, cap=cap)
+            self.scan.take_in(brought, trial=restoring.trial, cap=cap)
         except Storage:  # what was to be done is: the next scan will be slower, that is all
             return
-        finally:
-            writer.abandon()
 
     def remember(self) -> None:
         """Remember for the next scan what this one found, and what was taken in.

@@ -160,10 +160,10 @@ class Scan(Protocol):
     def keep(self) -> None:
         """Write the scan cache; called only after what was scanned is durable and acknowledged."""
 
-    def take_in(self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int) -> None:
+    def take_in(self, brought: Mapping[bytes, Proof], *, trial: Callable[[], ObjectWriter], cap: int) -> None:
         """Take what a restore has brought since into what is going to be kept, as far as that can be.
 
-        ``writer`` becomes nothing. What is larger than ``cap`` is none of a scan's.
+        ``trial`` begins a pack that becomes nothing. What is larger than ``cap`` is none of a scan's.
         """
 
 

@@ -394,3 +394,16 @@ def test_which_entries_differ_is_told_by_their_places(entries: int) -> None:
         told = states.packed(now)
         assert states.changed(states.packed(before), told) == places
         assert [states.one_of(told, place) for place in range(entries)] == states.unpacked(told)
+
+
+@pytest.mark.parametrize("many", [1, 63, 64, 65, 200])
+def test_what_is_said_anew_of_some_entries_takes_the_place_of_what_was_said(many: int) -> None:
+    stats: list[tuple[int, int, int, int, int] | int] = [
+        0o40755 if place % 3 == 2 else (0o100644, place, 10**18 + place, 2 * 10**18 + place, place + 7)
+        for place in range(many)
+    ]
+    told = {place: (0o100755, 1 << 40, -1 - place, 3, 1 << 60) for place in {0, many // 2, many - 1}}
+
+    patched = states.patched(states.packed(stats), told)
+
+    assert patched == states.packed([told.get(place, stat) for place, stat in enumerate(stats)])

@@ -41,12 +41,12 @@ from lastgood.scanner import (
 from lastgood.scanner.cache import CachedTree, DetailsLost
 from lastgood.scanner.read import Listing, names_of
 from lastgood.scanner.select import IGNORE_FILES, Node
-from lastgood.scanner.states import packed
+from lastgood.scanner.states import packed, patched
 from lastgood.scanner.walk import Builder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, MutableMapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 
     from lastgood.engine import ObjectWriter
     from lastgood.host import Proof
@@ -96,22 +96,32 @@ class Restored:
         self.order: list[bytes] = []
         self.barred: dict[bytes, int] = {}
 
-    def taken_in(self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter) -> CachedTree | None:
+    def taken_in(
+        self, brought: Mapping[bytes, Proof], *, trial: Callable[[], ObjectWriter]
+    ) -> CachedTree | None:
         """Return what is known now; None if it cannot be."""
+        conditions = self._known.conditions
+        if conditions is None:
+            return None
         try:
             self._take_in(brought)
-            before = writer.stored_bytes
-            records = self._as_then()
-            if records is None:
-                records = Builder(
-                    self, before=self._known.records, details=self._known.details, writer=writer
-                ).run()
+            records = self._as_then() or self._put_together(trial())
         except (NotTaken, DetailsLost):
             return None
-        top, conditions = records[b""], self._known.conditions
-        if writer.stored_bytes != before or conditions is None:
-            return None
+        top = records[b""]
         return self._known.followed(conditions.replace(tree=(top[TREE], top[MODES])), records=records)
+
+    def _put_together(self, writer: ObjectWriter) -> MutableMapping[bytes, Record]:
+        """Return the records of directories put together anew, of which the store has every tree."""
+        before = writer.stored_bytes
+        try:
+            builder = Builder(self, before=self._known.records, details=self._known.details, writer=writer)
+            records = builder.run()
+            if writer.stored_bytes != before:
+                raise NotTaken
+        finally:
+            writer.abandon()
+        return records
 
     def _take_in(self, brought: Mapping[bytes, Proof]) -> None:
         places: dict[bytes, Brought] = {}
@@ -180,7 +190,8 @@ class Restored:
             rows[name] = row
         if list(rows.values()) != node.rows:
             return None
-        flags = node.flags | (DOUBTFUL if any(row[STATE] in PASSING for row in node.rows) else 0)
+        passing = not PASSING.isdisjoint([row[STATE] for row in node.rows])
+        flags = node.flags | (DOUBTFUL if passing else 0)
         place = self._known.details.add(node.rows)
         return (node.signature, *head[:2], flags, *old[TREE:NAMES], node.names, node.seen, *place)
 
@@ -210,11 +221,14 @@ class Restored:
             if (before is None or record[FLAGS] & DEPENDENT) and self._ignored(join(path, name)) is not False:
                 raise NotTaken
             rows[name] = row
-        listing = _listing(record, rows, brought)
+        known = self._known.states
+        listing = _listing(record, rows, brought, states=known.get(record[SIGNATURE]))
         # Names are not kept: as young as the directory is, its times prove none.
         node = Node(path, above=record[ABOVE], listing=listing or _UNTOLD)
         if listing is None:
             node.signature = b""  # which no listing has
+        elif known:  # else nobody remembers any
+            known[node.signature] = listing.states
         node.token, node.flags = record[TOKEN], record[FLAGS]
         node.rows = sorted(rows.values())
         node.private = [name for name in record[PRIVATE] if name in rows]
@@ -228,25 +242,38 @@ def _differ_in_times(one: Row, other: Row) -> bool:
     return same and one[OID] == other[OID] and max(one[STATE], other[STATE]) <= RACY
 
 
-def _listing(record: Record, rows: Mapping[bytes, Row], brought: Brought) -> Listing | None:
-    """Return how a directory would be listed now; None where that cannot be told."""
+def _listing(
+    record: Record, rows: Mapping[bytes, Row], brought: Brought, *, states: bytes | None
+) -> Listing | None:
+    """Return how a directory would be listed now; None where that cannot be told.
+
+    ``states`` are what was said of its entries before, if that is known.
+    """
     names = names_of(record[NAMES]) if record[SEEN] else []
     if not brought.keys() <= set(names):
         return None
     left = [name for name in names if brought.get(name, name) is not None]
+    if len(left) < len(names):
+        return _put_down(b"\0".join(left), [rows.get(name) for name in left])
+    if states is None:
+        return _put_down(record[NAMES], [rows.get(name) for name in names])
+    told = {names.index(name): row[1:6] for name, row in brought.items() if row is not None}
+    return Listing(-1, record[NAMES], states=patched(states, told), seen=())
+
+
+def _put_down(names: bytes, rows: Iterable[Row | None]) -> Listing | None:
+    """Return how names would be listed of which rows tell; None where one does not say all."""
     stats: list[Evidence | int] = []
-    try:
-        for row in [rows[name] for name in left]:
-            if row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY:
-                stats.append(row[MODE])
-            elif row[STATE] <= RACY:
-                stats.append(row[1:6])
-            else:
-                return None
-    except KeyError:
-        return None  # of what is left out no row says all
-    joined = record[NAMES] if len(left) == len(names) else b"\0".join(left)
-    return Listing(-1, joined, states=packed(stats), seen=())
+    for row in rows:
+        if row is None:
+            return None  # as of what is left out
+        if row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY:
+            stats.append(row[MODE])
+        elif row[STATE] <= RACY:
+            stats.append(row[1:6])
+        else:
+            return None
+    return Listing(-1, names, states=packed(stats), seen=())
 
 
 _UNTOLD = Listing(-1, b"", states=b"", seen=())

@@ -343,18 +343,19 @@ class WorkspaceScan:
         else:
             self.watch.keep_restored(self._folder, snapshot, scanned=self.snapshot.records, places=places)
 
-    def take_in(self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int) -> None:
+    def take_in(self, brought: Mapping[bytes, Proof], *, trial: Callable[[], ObjectWriter], cap: int) -> None:
         """Take what a restore has brought since into what is going to be kept, as far as that can be.
 
-        Where somebody watches, who hears of all that the restore did, no directory may be gone.
+        ``trial`` begins a pack that becomes nothing, for trees that have to be put together. Where somebody
+        watches, who hears of all that the restore did, no directory may be gone.
         """
-        found = self._restored(brought, writer=writer, cap=cap) if brought else None
+        found = self._restored(brought, trial=trial, cap=cap) if brought else None
         if found is None or (self.watch is not None and len(found.records) != len(self.snapshot.records)):
             return
         self._brought = found, {parent(path) for path in brought}
 
     def _restored(
-        self, brought: Mapping[bytes, Proof], *, writer: ObjectWriter, cap: int
+        self, brought: Mapping[bytes, Proof], *, trial: Callable[[], ObjectWriter], cap: int
     ) -> CachedTree | None:
         from lastgood.scanner.restored import Restored  # lazily: no save needs it
 
@@ -375,7 +376,7 @@ class WorkspaceScan:
             ignored=lambda path: self.ignored(path, directory=False),
             proves=lambda proof: proof.stat is not None and proof.steady and is_exact(proof.stat, device),
             cap=cap,
-        ).taken_in(brought, writer=writer)
+        ).taken_in(brought, trial=trial)
 
     @property
     def fresh_texts(self) -> Mapping[bytes, tuple[Text, Text]]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
-from _struct import Struct, pack, unpack_from
+from _struct import Struct, pack, pack_into, unpack_from
 from itertools import repeat
 
 from lastgood.scanner import FORMAT_DIRECTORY, FORMAT_MASK, evidence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Final
 
     from lastgood.scanner import Evidence
@@ -133,6 +133,19 @@ def one_of(states: bytes, place: int) -> Evidence | int:
     if mode & FORMAT_MASK == FORMAT_DIRECTORY:
         return mode
     return mode, size, mtime * _SECOND + mtime_part, ctime * _SECOND + ctime_part, inode
+
+
+def patched(states: bytes, told: Mapping[int, Evidence]) -> bytes:
+    """Return what was said of some entries, with something else of those at some places."""
+    made = bytearray(states)
+    for place, (mode, size, mtime, ctime, inode) in told.items():
+        start = place - place % _ROWS
+        many, at = min(_ROWS, len(states) // _ENTRY_BYTES - start), start * _ENTRY_BYTES
+        numbers = (inode, size, *divmod(ctime, _SECOND), *divmod(mtime, _SECOND), mode)
+        for number, width, form in zip(numbers, _WIDTHS, _FORMS, strict=True):
+            pack_into(form, made, at + width * (place - start), number)
+            at += many * width
+    return bytes(made)
 
 
 # --- Asks ---

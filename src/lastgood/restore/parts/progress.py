@@ -230,4 +230,11 @@ def _read(wanted: Progress, *, beside: Progress) -> None:
 
 
 def _same(one: Progress, other: Progress) -> bool:
+    if _is_nothing(one) and _is_nothing(other):
+        return True
+    # By their texts: to Python 1 and true are the same.
     return encode_progress(one) == encode_progress(other)
+
+
+def _is_nothing(progress: Progress) -> bool:
+    return not lists_in_parts(progress) and progress.empty
