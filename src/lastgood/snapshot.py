@@ -9,7 +9,7 @@ from lastgood.ignore import is_expected, is_hand_written
 from lastgood.lease import current_work, lost_session_note
 from lastgood.model.checkpoint import Actor, HealthNote, SaveReport, decode_gaps, encode_gaps
 from lastgood.model.session import in_parts, lists_in_parts
-from lastgood.model.tree import Counts, Gap, TreeId, compare, counts, tally
+from lastgood.model.tree import Counts, Gap, TreeId, changed, compare, counts, tally
 from lastgood.paths import printable, to_text
 from lastgood.transaction import Draft, Holdings, SaveTransaction
 from lastgood.trees import Files, RememberedFiles, ScannedFiles
@@ -479,15 +479,19 @@ class WorkspaceSnapshot:
         everything = Counts(added=result.files)
         if previous is None:
             return everything, None
+        edits = self.scan.edits(_tree(previous))
+        if edits is not None:
+            changes = None if result.git is None else [changed(*one) for one in edits]
+            return Counts(modified=len(edits)), changes
         before = RememberedFiles(Files(_tree(previous), self.context.engine), self.scan)
         differing = self.scan.differing
         try:
             if result.git is None:
                 return tally(before, self.files, gaps=result.gaps, differing=differing), None
-            changes = list(compare(before, self.files, gaps=result.gaps, differing=differing))
+            compared = list(compare(before, self.files, gaps=result.gaps, differing=differing))
         except Damaged:  # of a checkpoint that is lost nobody can tell what changed since
             return everything, None
-        return counts(changes), changes
+        return counts(compared), compared
 
     def _new_gaps(self, before: CheckpointFacts | None) -> tuple[Gap, ...]:
         gaps = self.scan.result.gaps

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lastgood.literals import ConversationForm, Durability, Favour
     from lastgood.model.checkpoint import CommandResult, FileExtent, GitState, PrefixEvidence
     from lastgood.model.operation import Outcome, Step
-    from lastgood.model.tree import Change, Entry, Listings, TreeId
+    from lastgood.model.tree import Change, Difference, Entry, Listings, TreeId
 
     # One implementation each, which verbs know by what it is for.
     JournalFile = journal.FileJournal
@@ -152,6 +152,12 @@ class Scan(Protocol):
         """Return what a directory held when it had an identity, and holds now, without what is in both alike.
 
         None unless the last scan says what it held, and it is now what it was captured as.
+        """
+
+    def edits(self, before: TreeId) -> Sequence[Difference] | None:
+        """Return what of an earlier tree has other contents or permissions now, sorted by path.
+
+        None unless the last scan says what it held, and nothing came, went or became of another kind since.
         """
 
     def was_read(self, path: bytes) -> bool:

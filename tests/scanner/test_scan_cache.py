@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood
+from lastgood.model.tree import changed, compare
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner import cache, parallel, read, walk
 from lastgood.scanner import scan as scanner
@@ -24,6 +25,7 @@ from lastgood.scanner.cache import source_of
 from lastgood.scanner.read import Lister, Listing, open_file
 from lastgood.scanner.scan import WorkspaceScanner
 from lastgood.scanner.select import Examiner, Node
+from lastgood.trees import Files
 from tools.desk import Desk
 from tools.living import children, descriptors, eventually
 from tools.memory_engine import memory_engine
@@ -158,7 +160,12 @@ def test_any_series_of_changes_comes_out_as_without_a_cache(
     if seed % 2:  # one that stays, and remembers what it read and wrote
         desk.scanner = desk.local()
     for _ in range(12):
+        before = desk.previous
         scan = desk.save()
+        edits = None if before is None else scan.edits(before)
+        if before is not None and edits is not None:
+            trees = (Files(before, desk.engine), Files(scan.result.tree, desk.engine))
+            assert [changed(*one) for one in edits] == list(compare(*trees))
         shutil.copytree(desk.cache, desk.cache.with_name("aside"))
         desk.forget()
         afresh = desk.scan()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lastgood.model.tree import compare, counts, tally
+from lastgood.model.tree import changed, compare, counts, tally
 from lastgood.scanner.watch import DirectoryWatch
 from lastgood.trees import Files, ScannedFiles
 from tools.desk import Desk
@@ -86,6 +86,9 @@ def test_what_differs_is_what_reading_both_trees_tells(
     found = list(compare(trees[0], ScannedFiles(scan), differing=scan.differing))
     assert found == expected
     assert tally(trees[0], ScannedFiles(scan), differing=scan.differing) == counts(expected)
+    edits = scan.edits(before)
+    assert edits is None or [changed(*one) for one in edits] == expected
+    assert (edits is not None) == (change in {_edit, _chmod, _touch})
 
 
 def test_what_the_last_scan_did_not_find_has_to_be_read(desk: Desk) -> None:
@@ -96,6 +99,7 @@ def test_what_the_last_scan_did_not_find_has_to_be_read(desk: Desk) -> None:
     desk.save()
     _delete(desk.root)
     scan = desk.scan()
+    assert scan.edits(older) is None
     assert scan.differing(b"", older, scan.result.tree) is None
     assert scan.differing(b"", not_none(desk.previous), older) is None
     assert scan.differing(b"", not_none(desk.previous), scan.result.tree) is not None

@@ -190,8 +190,13 @@ def compare(
     Where a directory takes another kind's place, the path has status "kind" and the contents
     follow as added or deleted.
     """
-    for path, status, old, new in _beside_gaps(_differences(before, after, differing), gaps):
-        yield Change(path=path, status=status, before=old, after=new)
+    for difference in _beside_gaps(_differences(before, after, differing), gaps):
+        yield changed(*difference)
+
+
+def changed(path: bytes, status: ChangeStatus, before: Entry | None, after: Entry | None) -> Change:
+    """Return a difference as a change."""
+    return Change(path=path, status=status, before=before, after=after)
 
 
 def counts(changes: Iterable[Change]) -> Counts:

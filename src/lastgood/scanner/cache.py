@@ -71,10 +71,19 @@ class Details:
     before that they are never packed.
     """
 
-    def __init__(self, folder: bytes, name: bytes, *, pending: Iterable[bytes | Sequence[Row]] = ()) -> None:
+    def __init__(
+        self,
+        folder: bytes,
+        name: bytes,
+        *,
+        pending: Iterable[bytes | Sequence[Row]] = (),
+        owed_bytes: int = 0,
+    ) -> None:
         self._folder = folder
         self.name = name
         self.pending: list[bytes | Sequence[Row]] = [*pending]
+        # About how many bytes are to be written.
+        self.owed_bytes: int = owed_bytes
         self._remembered: dict[int, Sequence[Row]] = {}
         self._descriptor = -1
 
@@ -111,12 +120,9 @@ class Details:
         self.pending.append(kept)
         start = -len(self.pending)
         self._remember(start, rows)
-        return start, _written_bytes(kept)
-
-    @property
-    def owed_bytes(self) -> int:
-        """About how many bytes are to be written."""
-        return sum(map(_written_bytes, self.pending))
+        length = len(kept) if isinstance(kept, bytes) else _ROW_BYTES * len(kept)
+        self.owed_bytes += length
+        return start, length
 
     def _remember(self, start: int, rows: Sequence[Row]) -> None:
         if len(self._remembered) < _REMEMBERED:
@@ -238,14 +244,11 @@ def is_of(held: CachedTree, folder: bytes, root: bytes) -> bool:
 
 def again(held: CachedTree, folder: bytes) -> CachedTree:
     """Return the same with details of its own."""
-    details = Details(folder, held.details.name, pending=held.details.pending)
+    then = held.details
+    details = Details(folder, then.name, pending=then.pending, owed_bytes=then.owed_bytes)
     return CachedTree(
         held.conditions, records=held.records, details=details, source=held.source, states=held.states
     )
-
-
-def _written_bytes(kept: bytes | Sequence[Row]) -> int:
-    return len(kept) if isinstance(kept, bytes) else _ROW_BYTES * len(kept)
 
 
 def pack(rows: Iterable[Row]) -> bytes:

@@ -434,8 +434,7 @@ class Listing:
         self.states: bytes = states
         self.seen: Seen = seen
         self.lost: Sequence[bytes] = lost
-        # Equal only if the names are, and what was said of every entry.
-        self.signature: bytes = digest(b"%d\0%b%b" % (len(names), names, states))
+        self.signature: bytes = signature(names, states)
 
     @property
     def stats(self) -> Sequence[Evidence | int]:
@@ -449,6 +448,11 @@ class Listing:
     def proves_more(self, record: Record) -> bool:
         """Tell whether the names could be proven by this listing, and not by what is recorded."""
         return bool(self.seen) and self.seen != record[SEEN]
+
+
+def signature(names: bytes, states: bytes) -> bytes:
+    """Return what is equal only if the names are, and what was said of every entry."""
+    return digest(b"%d\0%b%b" % (len(names), names, states))
 
 
 class Lister:
@@ -482,8 +486,23 @@ class Lister:
         except OSError:
             return _list_what_is_left(descriptor, names)
 
+    def states_of(self, descriptor: int, record: Record) -> bytes | None:
+        """Return what is said of the entries of a directory if their names are proven to be those recorded.
+
+        None where that is not so, or one of them could not be asked.
+        """
+        if self._sheet is None:
+            return None
+        seen = os.fstat(descriptor)
+        if seen.st_dev != self._device or evidence(seen) != record[SEEN]:
+            return None
+        return self._sheet.ask(descriptor, names_of(record[NAMES]))
+
     def is_as_known(self, descriptor: int, record: Record) -> bool:
         """Tell whether a directory is as it was recorded, and no more could be known of it."""
+        states = self.states_of(descriptor, record)
+        if states is not None:
+            return signature(record[NAMES], states) == record[SIGNATURE]
         listing = self.list(descriptor, known=record)
         return listing.fits(record) and not listing.proves_more(record)
 

@@ -12,7 +12,7 @@ from lastgood.errors import Damaged
 from lastgood.files import digest
 from lastgood.host import ScanResult, Stamp
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, UNREADABLE, Includes, TreeRules
-from lastgood.model.tree import Gap, TreeId
+from lastgood.model.tree import DIRECTORY, Gap, TreeId
 from lastgood.paths import DEEPEST, LONGEST_PATH, join, parent
 from lastgood.scanner import (
     ABOVE,
@@ -79,8 +79,9 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectReader, ObjectWriter
     from lastgood.host import Clock, Proof, ScanRequest
     from lastgood.ignore import Text
+    from lastgood.literals import ChangeStatus
     from lastgood.model.checkpoint import IgnoreState
-    from lastgood.model.tree import Entry, Listings
+    from lastgood.model.tree import Difference, Entry, Listings
     from lastgood.scanner import Record, Row
     from lastgood.scanner.watch import DirectoryWatch
 
@@ -278,6 +279,66 @@ class WorkspaceScan:
             self._differing[path] = self._different(path)
         return self._differing[path]
 
+    def edits(self, before: TreeId) -> Sequence[Difference] | None:
+        """Return what of an earlier tree has other contents or permissions now, sorted by path.
+
+        None unless the last scan says what it held, and nothing came, went or became of another kind since.
+        """
+        known = self._known.get(b"")
+        if known is None or not _is(known, before):
+            return None
+        found: list[Difference] = []
+        left = [b""]
+        while left:
+            path = left.pop()
+            pairs, below = self._unlike(path), self._below_unlike(path)
+            if pairs is None or below is None:
+                return None
+            left += below
+            for was, row in pairs:
+                one, other = entry_of(was, self._known.get(join(path, was[NAME]))), self._entry(path, row)
+                if one.mode != other.mode or (one.oid != other.oid and one.kind != DIRECTORY):
+                    status: ChangeStatus = (
+                        "mode" if one.oid == other.oid or one.kind == DIRECTORY else "modified"
+                    )
+                    found.append((join(path, row[NAME]), status, one, other))
+        return sorted(found, key=_first)
+
+    def _unlike(self, path: bytes) -> Sequence[tuple[Row, Row]] | None:
+        """Return the captured rows of a directory that are not as they were; None if more is otherwise."""
+        details = self.snapshot.details
+        old, new = details.rows(self._known[path]), details.rows(self.snapshot.records[path])
+        if old is None or new is None or len(old) != len(new):
+            return None
+        # Both are sorted by name: where each that differs has the name that it had, they have the same names.
+        found = []
+        for was, row in [(was, row) for was, row in zip(old, new, strict=True) if was is not row]:
+            if was[NAME] != row[NAME] or (was[MODE] ^ row[MODE]) & FORMAT_MASK:
+                return None
+            if (was[STATE] > RACY) != (row[STATE] > RACY):
+                return None
+            if was != row and row[STATE] <= RACY:
+                found.append((was, row))
+        return found
+
+    def _below_unlike(self, path: bytes) -> Sequence[bytes] | None:
+        """Return the directories in one that hold something else by now; None where one has no record."""
+        visited = self._visited_in(path)
+        found = []
+        for name in self.snapshot.records[path][BELOW]:
+            if visited is not None and name not in visited:
+                continue
+            below = join(path, name)
+            was, now = self._known.get(below), self.snapshot.records.get(below)
+            if was is None or now is None or (was[FLAGS] | now[FLAGS]) & BARE:
+                return None
+            if not _is_alike(was, now):
+                found.append(below)
+        return found
+
+    def _entry(self, path: bytes, row: Row) -> Entry:
+        return entry_of(row, self.snapshot.records.get(join(path, row[NAME])))
+
     def _different(self, path: bytes) -> Listings | None:
         details, known, present = self.snapshot.details, self._known, self.snapshot.records
         old, new = details.rows(known[path]), details.rows(present[path])
@@ -421,6 +482,7 @@ class WorkspaceScan:
 
 
 _name: Callable[[Row], bytes] = itemgetter(NAME)
+_first: Callable[[Difference], bytes] = itemgetter(0)
 
 
 def _paired(old: Sequence[Row], new: Sequence[Row]) -> Iterable[tuple[Row | None, Row | None]]:

@@ -183,7 +183,7 @@ class Sheet:
     def ask(self, descriptor: int, names: Sequence[bytes]) -> bytes | None:
         """Return what is said of each entry of an open directory; None if one could not be asked."""
         self.has_links = False
-        if len(names) <= _ROWS:
+        if len(names) <= _ROWS:  # as hardly any directory has more
             return self._asked(descriptor, names)
         blocks = []
         for start in range(0, len(names), _ROWS):

@@ -52,7 +52,7 @@ from lastgood.scanner import (
     VANISHED,
 )
 from lastgood.scanner.cache import DetailsLost
-from lastgood.scanner.read import DIRECTORY_FLAGS, descend, state_of
+from lastgood.scanner.read import DIRECTORY_FLAGS, Listing, descend, signature, state_of
 from lastgood.scanner.states import changed
 
 TYPE_CHECKING = False
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from lastgood.model.tree import TreeId
     from lastgood.scanner import Record, Row
     from lastgood.scanner.cache import CachedTree, Details
-    from lastgood.scanner.read import Lister, Listing
+    from lastgood.scanner.read import Lister
     from lastgood.scanner.select import Examiner, Forced, Node, Previous
     from lastgood.scanner.watch import DirectoryWatch
 else:
@@ -255,8 +255,10 @@ class Walk:
         if self._late():
             self._bar(path, BUDGET)
             return None
-        if record is not None and self._is_unchanged(record, path) and self._still_holds(record, path, above):
-            return self._take_over(record, path, -1)
+        told = self.watch is not None or self._differing is not None
+        known = record if told else None
+        if known is not None and self._is_unchanged(known, path) and self._still_holds(known, path, above):
+            return self._take_over(known, path, -1)
         try:
             if frame.descriptor < 0:
                 _reopen(root, stack)
@@ -267,7 +269,10 @@ class Walk:
                 self.vanished[path] = frame.inodes.get(name) if frame.descriptor >= 0 else None
             self._bar(path, state or VANISHED)
             return None
-        return self._visit(descriptor, path, above)
+        # Who watches has to hear of it before it is looked at.
+        is_new = record is None or self.watch is not None
+        visit = self._visit if is_new else self._visit_known
+        return visit(descriptor, path, above)
 
     def _bar(self, path: bytes, state: int) -> None:
         """Take note that a directory cannot be looked at, and why."""
@@ -318,6 +323,35 @@ class Walk:
         leading = self._leading.get(path)
         return [name for name in record[BELOW][::-1] if name in leading] if leading else []
 
+    def _visit_known(self, descriptor: int, path: bytes, above: bytes) -> Frame | None:
+        """Look at an open directory that was recorded; None where there is nothing to be entered.
+
+        Most are as they were, and pass here by as few calls as may be.
+        """
+        record = self._records[path]
+        try:
+            states = self._lister.states_of(descriptor, record)
+            if (
+                states is None
+                or signature(record[NAMES], states) != record[SIGNATURE]
+                or not self._still_holds(record, path, above)
+            ):
+                listing = None
+                if states is not None:
+                    listing = Listing(descriptor, record[NAMES], states=states, seen=record[SEEN])
+                return self._look(descriptor, path, above, listing)
+            self.order.append(path)
+            self.kept[path] = record
+            if self._remembers:
+                self._states[record[SIGNATURE]] = states
+            if record[BELOW]:
+                return Frame(descriptor, path=path, token=record[TOKEN], below=[*record[BELOW][::-1]])
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        return None
+
     def _visit(self, descriptor: int, path: bytes, above: bytes) -> Frame:
         """Look at one open directory, and return it with the subdirectories to enter."""
         try:
@@ -326,11 +360,12 @@ class Walk:
             os.close(descriptor)
             raise
 
-    def _look(self, descriptor: int, path: bytes, above: bytes) -> Frame:
+    def _look(self, descriptor: int, path: bytes, above: bytes, listing: Listing | None = None) -> Frame:
+        """Do so; ``listing`` is what was found in it, if it was looked at already."""
         record = self._records.get(path)
         covered = self.watch is not None and self.watch.cover(descriptor, path)
         try:
-            listing = self._lister.list(descriptor, known=record)
+            listing = listing or self._lister.list(descriptor, known=record)
         except OSError as error:
             self._bar(path, state_of(error) or VANISHED)
             if not path:  # of nothing there is no tree
