@@ -325,11 +325,11 @@ def test_rows_of_a_damaged_catalogue_are_salvaged(catalogue: SqliteCatalogue, sa
     assert mended.next_sequence() > max(sequence for sequence, _ in found)
 
 
-@pytest.mark.parametrize("size", [16, 100], ids=["mark", "header"])
-def test_of_a_catalogue_whose_header_is_gone_every_row_is_salvaged(
+@pytest.mark.parametrize("size", [16, 100, 4096], ids=["mark", "header", "page"])
+def test_of_a_catalogue_whose_beginning_is_gone_every_row_is_salvaged(
     catalogue: SqliteCatalogue, save: Save, size: int
 ) -> None:
-    """By its first bytes SQLite tells a database from anything else."""
+    """By its first bytes SQLite tells a database from anything else, and by its first page what is where."""
     save(1)
     catalogue.back_up()
     save(2)

@@ -91,12 +91,13 @@ def opened(image: bytearray) -> sqlite3.Connection:
     return connection
 
 
-def reheaded(path: str, *, application: int) -> sqlite3.Connection:
+def reheaded(path: str, *, application: int, first: bytes = b"") -> sqlite3.Connection:
     """Return a connection to a copy in memory of a database whose header is damaged, with a sound one.
 
-    That says what is true of every database of ours, and of the rest what the damaged one does. OSError, and
-    sqlite3.Error where more than the header is damaged. It is for a file that SQLite opens for nobody: to
-    close it here drops the locks of this process's other connections, which keep nobody from it then.
+    That says what is true of every database of ours, and of the rest what the damaged one does; of a version
+    only where it says whose it is. ``first`` is a page to be taken in the place of the whole first one.
+    OSError, and sqlite3.Error where more is damaged. It is for a file that SQLite opens for nobody: to close
+    it here drops the locks of this process's other connections, which keep nobody from it then.
     """
     with open(path, "rb") as file:
         image = bytearray(file.read().ljust(_HEADER, b"\0"))
@@ -108,6 +109,10 @@ def reheaded(path: str, *, application: int) -> sqlite3.Connection:
     if _page_size(image) not in _PAGE_SIZES:
         image[_PAGE_SIZE_AT : _PAGE_SIZE_AT + 2] = _USUAL_PAGE_SIZE.to_bytes(2, "big")
     _apply(image, log)
+    image[: len(first)] = first
+    owner = application.to_bytes(4, "big")
+    if image[68:72] != owner:
+        image[60:64] = bytes(4)
     changes, pages = image[24:28], len(image) // _page_size(image)
     for at, content in (
         (0, b"SQLite format 3\0"),
@@ -116,7 +121,7 @@ def reheaded(path: str, *, application: int) -> sqlite3.Connection:
         (32, bytes(8)),  # which pages are free is of no concern to who only reads
         (44, b"\0\0\0\4"),  # the newest form of a schema
         (56, b"\0\0\0\1"),  # UTF-8
-        (68, application.to_bytes(4, "big")),
+        (68, owner),
         (92, changes),  # the number of pages holds as of the last change
     ):
         image[at : at + len(content)] = content

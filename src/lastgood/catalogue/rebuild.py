@@ -106,16 +106,23 @@ def salvage(path: str) -> Salvage:
     """Return the rows that can still be trusted; none if the file is none of ours any more.
 
     Only reads: the file and its log stay as they are. Where the header is what is damaged, by which SQLite
-    tells a database from anything else, a copy in memory is read that has a sound one: no row is believed
-    but by its own seal.
+    tells a database from anything else, a copy in memory is read that has a sound one; where the whole first
+    page is, which says where the tables begin, that of a new catalogue is tried. Each row is believed by
+    its own seal alone.
     """
     if not os.path.exists(path):
         return Salvage()
     return (
         _salvaged(lambda: open_uri(path, "mode=ro", wait=0))
         or _salvaged(lambda: reheaded(path, application=APPLICATION_ID))
+        or _salvaged(lambda: reheaded(path, application=APPLICATION_ID, first=of_new(_first_page)))
         or Salvage()
     )
+
+
+def _first_page(connection: sqlite3.Connection) -> bytes:
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    return connection.serialize()[:size]
 
 
 def _salvaged(opened: Callable[[], sqlite3.Connection]) -> Salvage | None:
@@ -126,8 +133,10 @@ def _salvaged(opened: Callable[[], sqlite3.Connection]) -> Salvage | None:
         return None
     try:
         prepare(connection)
-        if application(connection) != APPLICATION_ID or not _is_known(version(connection)):
+        if application(connection) != APPLICATION_ID:
             return None
+        if not _is_known(version(connection)):
+            return Salvage()
         present = tables(connection)  # fails where no statement will do: nothing is asked row by row then
         checkpoints, operations = (tuple(_sound(connection, table)) for table in ("checkpoint", "operation"))
         work = {table: tuple(_sound(connection, table)) for table in _WORK[1:] if table in present}
