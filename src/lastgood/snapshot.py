@@ -289,19 +289,16 @@ class WorkspaceSnapshot:
         if self._captured is not None:
             self._captured.keep(self.context)
 
-    def take_in(self, restoring: RestoreTransaction, brought: Mapping[bytes, Proof]) -> None:
-        """Take what a restore has brought since into what is remembered for the next scan (`remember`)."""
-        cap = self.context.settings.capture.max_file_size
-        try:
-            self.scan.take_in(brought, trial=restoring.trial, cap=cap)
-        except Storage:  # what was to be done is: the next scan will be slower, that is all
-            return
-
-    def remember(self) -> None:
-        """Remember for the next scan what this one found, and what was taken in.
+    def remember_restored(self, restoring: RestoreTransaction, brought: Mapping[bytes, Proof]) -> None:
+        """Remember for the next scan what this one found, and what a restore has brought since.
 
         Once, after all else: what a guard holds is gone by then.
         """
+        cap = self.context.settings.capture.max_file_size
+        try:  # noqa: SIM105 - contextlib costs start-up time
+            self.scan.take_in(brought, trial=restoring.trial, cap=cap)
+        except Storage:  # what was to be done is: the next scan will be slower, that is all
+            pass
         self.scan.keep()
 
     def keep(self, saving: SaveTransaction, draft: Draft) -> SaveReport:
@@ -377,7 +374,7 @@ class WorkspaceSnapshot:
         """Have a checkpoint hold the present state, a new one unless one does already (rule S10).
 
         Of some ``lists`` of progress it holds those beside its own that are not its own anyway. For the next
-        scan nothing is remembered before what follows has ended (`remember`).
+        scan nothing is remembered before what follows has ended (`remember_restored`).
         """
         facts = self._facts
         own = {items.oid for items in lists_in_parts(in_parts(self.standing.progress)).values()}

@@ -91,7 +91,6 @@ def _concluded(execution: PlanExecution, applied: Applied, *, guard: str, journa
     restoring, plan, snapshot = execution.restoring, execution.plan, execution.snapshot
     # While the last names go to the disk: what a path holds is the same before and after.
     proven, brought = _proven(restoring.context, plan.steps, applied.outcomes)
-    snapshot.take_in(restoring, brought)
     applied.wait()
     outcomes = execution.all_outcomes(proven)
     effective = execution.effective_steps(outcomes)
@@ -100,10 +99,10 @@ def _concluded(execution: PlanExecution, applied: Applied, *, guard: str, journa
     operation = execution.record(journal, effective, settled)
     if any(outcome.left is not None for outcome in outcomes):
         restoring.journal.leave(journal.operation)  # what could not be taken away stays known
-        snapshot.remember()
+        snapshot.remember_restored(restoring, brought)
     else:
         with restoring.journal.closing():
-            snapshot.remember()
+            snapshot.remember_restored(restoring, brought)
     return Changed(outcomes=outcomes, guard=guard, parts=settled, operation=operation)
 
 
