@@ -22,10 +22,11 @@ beside the guard's, its name beside theirs, and the last row while the folders d
 
 It leaves out, and so is less than any program that keeps every promise: files and folders that come or go,
 links, other permissions than the usual, hostile names, mounts, files too large or unreadable, ignore files
-and a repository of the project's, to look what is stored already, other processes at the same workspace,
-sessions, progress and conversations (it asks whether there are any), full and failing disks, stopped and
-killed processes, a cache that is written anew when it has grown, the catalogue's log carried over at the
-end, and every error that says what to do. What it has seen stays in memory between two verbs of a process.
+and a repository of the project's, to look what is stored already, to bring back what another process saved
+or what lies further back, other processes at the same workspace, sessions, progress and conversations (it
+asks whether there are any), full and failing disks, stopped and killed processes, a cache that is written
+anew when it has grown, the catalogue's log carried over at the end, and every error that says what to do.
+What it has seen stays in memory between two verbs of a process.
 """
 
 from __future__ import annotations
@@ -307,13 +308,17 @@ class Promised:
         return made
 
     def restore(self, target: str) -> dict[str, object]:
-        """Bring back a checkpoint, the one that was looked at last, and tell what became of each path."""
+        """Bring back a checkpoint that this process saved, the one at which the workspace stands.
+
+        Tells what became of each path.
+        """
         started = time.perf_counter()
         self._admit(fcntl.LOCK_EX)
         [row] = self._rows.execute(ASK_TARGET, (target,))
         wanted = self._tree
         assert row == (wanted.hex(),)
         self._look_at_all()
+        assert self._changes
         self._put_trees()
         guard, operation = _id("ckpt"), _id("op")
         steps = "[" + ",".join(map(self._step, self._changes)) + "]"
