@@ -126,6 +126,7 @@ def test_a_list_with_positions_fits_into_80_columns(kept: Command) -> None:
     kept("save", "a message that is much too long for any list on a terminal of this width")
     lines = seen(kept, "list")
     assert lines.pop() == "to go back to one: lastgood restore ID"
+    assert lines.pop() == "@ is where you are, @~1 the one before"
     assert len(lines) == len(kept("list").out.splitlines())
     assert lines[0].split() == ["ID", "Name", "Date", "Phase", "/", "Step"]
     assert "a message that is much too" in lines[1]
@@ -165,7 +166,7 @@ def test_the_dates_of_one_list_have_one_form(kept: Command) -> None:
     clock = FakeClock(start=time.time_ns() - 2 * DAY)
     with package.open(kept.project, store=kept.store, maintenance="off", clock=clock) as workspace:
         workspace.save("two days before", allow_empty=True)
-    rows = [re.split(r" {2,}", line) for line in seen(kept, "list")[1:-1]]
+    rows = [re.split(r" {2,}", line) for line in seen(kept, "list")[1:-2]]
     assert len(rows) == 3
     assert len({re.sub(r"[A-Z][a-z]{2}", "Mon", re.sub(r"\d", "0", row[2])) for row in rows}) == 1, rows
 
@@ -223,7 +224,7 @@ def test_tables_keep_within_a_narrow_terminal(kept: Command) -> None:
             lines = [line for line in terminal.everything if line]
         assert max(map(len, lines)) <= 40, words
         assert any("one" in line for line in lines), words
-        rows = list(takewhile(lambda line: not line.startswith("to "), lines))
+        rows = list(takewhile(lambda line: not line.startswith(("to ", "@ ")), lines))
         assert len(rows) <= 4, words  # none of them is wrapped
 
 
@@ -261,7 +262,15 @@ def test_the_pager_says_how_to_go_on_and_what_to_type_is_seen_before_it_is_left(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("log",), ["to go back to one: ", "when a file changed: ", "when a text came or went: "]),
+        (
+            ("log",),
+            [
+                "@ is where you are",
+                "to go back to one: ",
+                "when a file changed: ",
+                "when a text came or went: ",
+            ],
+        ),
         (("log", "-S", "new", "--limit", "9"), ["the last with it is ", "  lastgood restore "]),
     ],
 )
@@ -749,4 +758,6 @@ def test_a_dry_run_says_how_old_the_checkpoint_is(lastgood: Command) -> None:
     (lastgood.project / "a").write_text("one\n")
     lastgood("save", "first")
     (lastgood.project / "a").write_text("two\n")
-    assert " (first), made " in lastgood("restore", "@", "--dry-run").out
+    assert re.match(
+        r"would restore ckpt_\w{8}, made .+ \(first\): ", lastgood("restore", "@", "--dry-run").out
+    )

@@ -192,7 +192,13 @@ def test_who_has_nothing_to_restore_of_a_file_is_told_the_version_before(kept: C
     (kept.project / "a.txt").write_text("ruined\n", encoding="utf-8")
     kept("save", "ruined")
     said = kept("restore", "@", "a.txt", "--yes").err
-    assert f"the version before it, of {good} (good):\n  lastgood restore {good} a.txt\n" in said
+    assert re.search(rf"the newest other version is of {good}, made .+ \(good\):\n", said)
+    assert f":\n  lastgood restore {good} a.txt\n" in said
+    kept("restore", good, "a.txt", "--yes")
+    then = kept("list", "--json").json["checkpoints"][0]["short_id"]
+    assert f"  lastgood restore {then} a.txt\n" in kept("restore", good, "a.txt", "--yes").err
+    several = kept("restore", "one", "--yes", "--", "a.txt", "src", "src/b.py", "./a.txt").out
+    assert several.startswith("restored a.txt, src, src/b.py and 1 more from ckpt_")
 
 
 def test_a_log_on_a_terminal_says_how_to_bring_one_back(kept: Command) -> None:

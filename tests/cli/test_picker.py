@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 import lastgood as package
+from lastgood.cli.picker import Picking, Rewind
 from lastgood.model.checkpoint import Actor
+from lastgood.workspace import Workspace
 from tools.command import COMMAND, Command
 from tools.terminal import Shell, Terminal
 
@@ -541,3 +543,14 @@ def test_all_that_agents_changed_since_is_taken_back_however_long_ago(lastgood: 
         terminal.type("y\n")
         assert terminal.end() == 0
     assert [path.name for path in lastgood.project.iterdir()] == ["a"]
+
+
+def test_the_row_of_a_rewind_says_what_it_goes_back_to_before(workspace: Workspace, project: Path) -> None:
+    """S20: whether its own turn goes, too, is no question then; and it is found by these words."""
+    (project / "a").write_text("1")
+    made = workspace.save("write the plan", kind="turn").checkpoint
+    back = {made.id: Rewind(takes="1 turn goes", past="tidy up")}
+    picking = Picking(lambda _: [made], lambda _: {}, holds=lambda *_: True, at=None, rewinds=back)
+    picking.begin("tidy")
+    shown = picking.lines("Go back to:", columns=80, rows=4, colour=False)[1]
+    assert re.fullmatch(rf">  [\d:]+  before: tidy up +1 turn goes  {made.short_id}", shown)

@@ -122,14 +122,14 @@ def test_status_says_how_much_of_what_was_not_held_is_gone(lastgood: Command) ->
     """S5."""
     built(lastgood)
     lastgood("save", "first")
-    assert "gone" not in lastgood("status").out
+    assert "did not hold" not in lastgood("status").out
     shutil.rmtree(lastgood.project / "build")
     told = lastgood("status").out
     assert "ignored      1 entry not held; which: lastgood status --ignored\n" in told
     assert "             1 entry that the checkpoint did not hold is gone: build/\n" in told
     shutil.rmtree(lastgood.project / "venv")
     told = lastgood("status").out
-    gone = "2 entries that the checkpoint did not hold are gone: build/, venv/\n"
+    gone = "2 entries that the checkpoint did not hold are gone: build/ and venv/\n"
     assert f"ignored      {gone}" in told
     (lastgood.project / "lib" / "build").mkdir(parents=True)  # is no amends for what is gone
     (lastgood.project / "lib" / "build" / "a.o").touch()
@@ -143,7 +143,7 @@ def test_status_does_not_count_caches_that_were_cleared_among_what_is_gone(lastg
     cache.mkdir()
     lastgood("save", "first")
     cache.rmdir()
-    assert "gone" not in lastgood("status").out
+    assert "did not hold" not in lastgood("status").out
     shutil.rmtree(lastgood.project / "build")
     assert "1 entry that the checkpoint did not hold is gone: build/\n" in lastgood("status").out
 
@@ -210,3 +210,14 @@ def test_that_nothing_is_left_out_is_said_when_asked(lastgood: Command) -> None:
     (lastgood.project / "a.txt").write_text("a\n")
     lastgood("save")
     assert "ignored      nothing that is here is left out\n" in lastgood("status", "--ignored").out
+
+
+def test_a_status_calls_gone_what_is_gone_and_names_it(lastgood: Command) -> None:
+    """S5: what is not ignored any more is still there."""
+    built(lastgood)
+    lastgood("save", "first")
+    (lastgood.project / ".gitignore").unlink()
+    assert "did not hold" not in lastgood("status").out
+    (lastgood.project / ".gitignore").write_text("build/\n")
+    shutil.rmtree(lastgood.project / "build")
+    assert "1 entry that the checkpoint did not hold is gone: build/\n" in lastgood("status").out

@@ -182,7 +182,7 @@ def test_a_dry_run_shows_every_path_and_the_plan_and_changes_nothing(kept: Comma
     """Rule T1."""
     shown = kept("restore", "one", "--dry-run").out.splitlines()
     assert re.fullmatch(
-        r"would restore ckpt_\w{8} \(one\), made .+: 1 file to write, 1 file to delete", shown[0]
+        r"would restore ckpt_\w{8}, made .+ \(one\): 1 file to write, 1 file to delete", shown[0]
     )
     assert shown[1:3] == ["  change  a.txt", "  delete  new.txt"]
     assert shown[3] == "What is there now is saved first: `lastgood undo` brings it back."
@@ -354,7 +354,7 @@ def test_an_undo_on_a_terminal_asks_where_checkpoints_were_made_since(kept: Comm
     (kept.project / "later.txt").write_text("later\n", encoding="utf-8")
     kept("save", "done later")
     asked = kept.terminal("undo", answers="n\n", expect=130).out
-    assert re.search(r"takes back the restore of ckpt_\w+ \(one\) of [-0-9: ]+,\s+made\s+just\s+now", asked)
+    assert re.search(r"takes back the restore of ckpt_\w+ \(one\) of [-0-9: ]+,\s+done\s+just\s+now", asked)
     assert re.search(r"Made since: 1 checkpoint.\s+ckpt_\w+ \(done later\), ", asked)
     assert (kept.project / "a.txt").read_text(encoding="utf-8") == "first\n"
     assert "[y/N]" not in kept.terminal("undo", "--yes").out

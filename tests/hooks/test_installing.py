@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lastgood.hooks.entries import PERL
 from tools.command import COMMAND, ROOT, SOURCE, Command, told, told_as_document
 
 THEIRS = json.dumps({"model": "one", "hooks": {"Stop": [{"hooks": []}]}}, indent=4) + "\n"
@@ -310,3 +311,26 @@ def test_the_doctor_looks_for_hooks_in_whatever_settings_there_are(lastgood: Com
     assert "in no agent's host" in lastgood("doctor").out
     lastgood("install", "opencode")
     assert "in opencode" in lastgood("doctor").out
+
+
+def test_hooks_that_do_not_start_are_told(lastgood: Command, settings: Path, tmp_path: Path) -> None:
+    """A Perl that is there, and whose libraries are not, ends with 127, and nobody sees that."""
+    lastgood("install", "claude-code")
+    lastgood("install", "claude-code", "--check")
+    broken = tmp_path / "perl"
+    broken.write_text("#!/bin/sh\necho 'no library' >&2\nexit 127\n")
+    broken.chmod(0o755)
+    text = settings.read_text()
+    at = json.loads(text)["hooks"]["SessionStart"][0]["hooks"][0]["args"]
+    settings.write_text(
+        text.replace(PERL[0], str(broken))
+        if PERL[0] in str(at)
+        else text.replace(sys.executable, str(broken))
+    )
+
+    refused = lastgood("install", "claude-code", "--check", expect=10)
+    assert "do not start, so no checkpoint is made: it ends with 127 (no library)\n" in refused.err
+    told_of = lastgood("doctor", expect=1)
+    assert "hooks-start: enter them anew: lastgood install claude-code\n" in told_of.out
+    lastgood("install", "claude-code")
+    lastgood("install", "claude-code", "--check")

@@ -269,7 +269,7 @@ def test_recover_names_the_transcript_that_a_restore_brought_back(agents: Agents
         copy.write(json.dumps(said).encode() + b"\n")
     told = lastgood("recover", "--review")
     assert f"go on with it: {back['resume_command']}\n" in told.out
-    assert f"Conversation: 3 messages of claude-code, from {back['transcript']}\n" in told.out
+    assert f"Conversation: 3 messages of claude-code, from\n  {back['transcript']}\n" in told.out
     assert "bring it back" not in told.out
     Path(back["transcript"]).unlink()
     assert "bring it back" in lastgood("recover", "--review").out

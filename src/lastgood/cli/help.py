@@ -153,7 +153,8 @@ def show_overview(console: Console) -> int:
         rows = [(f"{f'  {known[name].name}':12}", known[name].says) for name in names]
         lines += ["", console.styled(heading, "bold"), *pairs(rows, limit=limit)]
     place = (
-        "A checkpoint is named by its id, name or message; `@` is the one saved last, or last gone back to."
+        "A checkpoint is named by its id, name or message; `@` is the one saved last, or last gone back to,"
+        " `@~1` the one before it."
     )
     lines += ["", *wrapped(place, limit)]
     lines += wrapped("More: lastgood help VERB, lastgood help refs, lastgood help exit-codes", limit)

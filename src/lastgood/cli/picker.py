@@ -109,6 +109,13 @@ class Picked(Value):
     paths: Sequence[bytes] = ()
 
 
+class Rewind(Value):
+    """What a rewind ``takes`` back, and the turn or run that it goes back to before (``past``), if any."""
+
+    takes: str = ""
+    past: str = ""
+
+
 def pick(
     load: Load,
     changed: Changed,
@@ -119,16 +126,15 @@ def pick(
     colour: bool,
     at: str | None = None,
     typed: str = "",
-    takes: Mapping[str, str] = {},
+    rewinds: Mapping[str, Rewind] = {},
 ) -> Picked | None:
     """Return what a person chose, None if they left.
 
-    The id ``at`` which the workspace stands is marked. The cursor begins there, at the first of those of
-    which is told what going back to one ``takes``, which stands beside it, or at the first that what was
-    ``typed`` before leaves. Where files can be chosen alone, ``of_files`` is the
-    question while some are looked for.
+    The id ``at`` which the workspace stands is marked. The cursor begins there, at the first to which one of
+    the ``rewinds`` leads, which its row then tells, or at the first that what was ``typed`` before leaves.
+    Where files can be chosen alone, ``of_files`` is the question while some are looked for.
     """
-    picking = Picking(load, changed, holds=holds, at=at, of_files=of_files, takes=takes)
+    picking = Picking(load, changed, holds=holds, at=at, of_files=of_files, rewinds=rewinds)
     picking.begin(typed)
     with Screen() as screen:
         while True:
@@ -159,7 +165,7 @@ class Picking:
         holds: Holds,
         at: str | None,
         of_files: str | None = None,
-        takes: Mapping[str, str] = {},
+        rewinds: Mapping[str, Rewind] = {},
     ) -> None:
         self._load = load
         self._holds = cache(holds)
@@ -177,9 +183,9 @@ class Picking:
         self.typed: str = ""
         self._at = at
         self._of_files = of_files
-        self._takes = takes
+        self._rewinds = rewinds
         self._fill(_PAGE)
-        first = next(iter(takes), None)
+        first = next(iter(rewinds), None)
         first = self._at if first is None else self._standing.get(first, first)
         self._cursor = next((number for number, one in enumerate(self._fitting) if one.id == first), 0)
 
@@ -287,6 +293,9 @@ class Picking:
 
     def _label(self, checkpoint: Checkpoint) -> str:
         """Return what a checkpoint is called; of one that nobody named, which files changed at it."""
+        rewind = self._rewind_to(checkpoint)
+        if rewind is not None and rewind.past:
+            return f"before: {rewind.past}"
         if title(checkpoint) != UNTITLED:
             return label(checkpoint)
         return told_by_files(checkpoint, self._looked_up.get(checkpoint.id, ()))
@@ -319,7 +328,9 @@ class Picking:
         """Tell whether every word that was typed is in what a checkpoint says, or in one path of it."""
         words = self.typed.lower().split()
         if not self._by_file:
-            return all(says(checkpoint, word) for word in words)
+            rewind = self._rewind_to(checkpoint)
+            past = "" if rewind is None else rewind.past.lower()
+            return all(word in past or says(checkpoint, word) for word in words)
         return not words or self._paths is None or bool(self._those(checkpoint))
 
     def _those(self, checkpoint: Checkpoint) -> Sequence[bytes]:
@@ -334,14 +345,18 @@ class Picking:
         those = self._those(checkpoint) if self._by_file and self.typed.strip() else ()
         if those:
             return ("" if self._holds(checkpoint.id, those[0]) else "deleted: ") + few_paths(those)
-        row = {checkpoint.id, *(id for id, by in self._standing.items() if by == checkpoint.id)}
-        takes = next((says for id, says in self._takes.items() if id in row), "")
-        if takes:
-            return takes
+        rewind = self._rewind_to(checkpoint)
+        if rewind is not None and rewind.takes:
+            return rewind.takes
         if checkpoint.previous is None:  # nothing that it holds differs from anything before
             return count(checkpoint.manifest.files, "file")
         changes = checkpoint.manifest.changes
         return count(changes.added + changes.modified + changes.deleted, "file") + _CHANGED
+
+    def _rewind_to(self, checkpoint: Checkpoint) -> Rewind | None:
+        """Return the rewind that leads to a checkpoint, or to one for which its row stands; the shortest."""
+        row = {checkpoint.id, *(id for id, by in self._standing.items() if by == checkpoint.id)}
+        return next((one for id, one in self._rewinds.items() if id in row), None)
 
 
 def _row(checkpoint: Checkpoint, made: str, width: int, *, label: str, beside: str) -> str:

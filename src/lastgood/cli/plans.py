@@ -577,12 +577,13 @@ def settled_line(report: RecoverReport) -> str | None:
     return f"{_SETTLED[report.interrupted_restore]}: {report_counts(counted)}"
 
 
-def run_lines(run: SessionReport, *, now: int) -> Iterator[str]:
-    """Yield what is known of a run that died."""
+def run_line(run: SessionReport, *, now: int, host: str | None = None) -> str:
+    """Return what is known of a run that died, and of which ``host`` it is."""
     session = run.session
+    of = f" of {host}" if host else ""
     goal = f" ({printable(session.goal)})" if session.goal else ""
     beat = f"last heartbeat {ago(session.heartbeat_at, now=now)}"
-    yield f"Session {session.id}{goal}: {_why_ended(run)}; {beat}."
+    return f"Session {session.id}{of}{goal}: {_why_ended(run)}; {beat}."
 
 
 _LEFT = {
@@ -630,9 +631,11 @@ def standing_lines(report: RecoverReport, *, now: int) -> Iterator[str]:
     """Yield where the work stands: tasks, steps of unknown effect, processes, git, files."""
     if report.progress.tasks and not is_command(report.progress):
         yield f"Tasks: {_tasks(report)}."
-    for effect in report.unknown_effects[:_SHOWN]:
+    # Of a host's turn is told what it was asked for; all that it did lies in the files.
+    unknown = [one for one in report.unknown_effects if not _is_turn(one, report)]
+    for effect in unknown[:_SHOWN]:
         yield f"Effect unknown: {effect_words(effect, now=now)}. Look before it is done again."
-    yield from _further(report.unknown_effects, "Effect unknown")
+    yield from _further(unknown, "Effect unknown")
     for effect in report.irreversible[:_SHOWN]:
         yield f"Not taken back: {effect_words(effect, now=now)}."
     yield from _further(report.irreversible, "Not taken back")
@@ -644,6 +647,12 @@ def standing_lines(report: RecoverReport, *, now: int) -> Iterator[str]:
         yield f"{words[:1].upper()}{words[1:]} (then: {at})."
     if report.drift is not None and changes(report.drift) != "no changes":
         yield f"Changed since the checkpoint: {changes(report.drift)}."
+
+
+def _is_turn(effect: Effect, report: RecoverReport) -> bool:
+    run = report.session
+    of_host = run is not None and not run.session.exclusive
+    return of_host and effect.task is None and not effect.irreversible
 
 
 def _further(effects: Sequence[Effect], what: str) -> Iterator[str]:
@@ -733,8 +742,11 @@ def conversation_lines(report: RecoverReport, call: Call) -> list[str]:
     if said is None:
         return []
     whose = f" of {said.host}" if said.host else ""
-    line = f"Conversation: {count(said.messages, 'message')}{whose}, from {printable(said.transcript)}"
-    return [line, *(f"  {one}" for one in going_on_with(said, call, what="it"))]
+    return [
+        f"Conversation: {count(said.messages, 'message')}{whose}, from",
+        f"  {printable(said.transcript)}",
+        *(f"  {one}" for one in going_on_with(said, call, what="it")),
+    ]
 
 
 def going_on_with(said: LastConversation, call: Call, *, what: str) -> list[str]:

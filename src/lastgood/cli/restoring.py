@@ -31,7 +31,7 @@ from lastgood.cli.plans import (
 )
 from lastgood.cli.references import holder_of, is_ignored, is_path, so_many_back, versions_of, why_ignored
 from lastgood.cli.typed_paths import current, path_of, paths_of, same_name
-from lastgood.cli.wording import UNTITLED, ago, called, count, label, shortened
+from lastgood.cli.wording import UNTITLED, called, count, label, shortened, words_named
 from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Unsafe, Usage
 from lastgood.ids import short
 from lastgood.paths import lies_in, printable, to_text
@@ -69,6 +69,8 @@ if TYPE_CHECKING:
 # --- Whether to go on: a person's yes, ``--yes``, or the id of the plan that was looked at (T1, T16) ---
 
 _SHOWN_LOGS = 3
+# So many of the last versions of a path are compared with what is there.
+_LOOKED_AT = 8
 # So much of what a checkpoint is called is shown where more is said of it.
 _SAID = 48
 # What is said of times, for which there is no REF.
@@ -227,11 +229,8 @@ def _show(
     beside = beside_lines(preview, target, call, root=workspace.path, asks=True)
     running = at_work_lines(workspace.at_work())
     lines = [*unknown, *_drift_lines(drift, call), *beside, *running]
-    age = ago(target.manifest.created_at, now=time.time_ns())
-    lines.append(
-        f"{'Taking back' if call.has('only-agent') else 'Restoring'} {_called(target, call)}, made {age}:"
-        f" {plan_counts(plan)}."
-    )
+    does = "Taking back" if call.has("only-agent") else "Restoring"
+    lines.append(f"{does} {_called(target, call, made=True)}: {plan_counts(plan)}.")
     lines += _which_lines(target, call, workspace)
     if not preview.folder_made:
         lines += kept_lines(plan, call)
@@ -249,7 +248,7 @@ def _show(
 
 def _which_lines(target: Checkpoint, call: Call, workspace: Restores) -> list[str]:
     """Return why it is that checkpoint where a time, or a turn, was asked for: what is next to it."""
-    ref, now = call.argument(0) or "", time.time_ns()
+    ref = call.argument(0) or ""
     if call.verb.name != "restore" or call.has("only-agent"):
         return []
     if ref.startswith("@{"):
@@ -261,8 +260,7 @@ def _which_lines(target: Checkpoint, call: Call, workspace: Restores) -> list[st
         after = [one for one in later if one.sequence > target.sequence]
         if not after:
             return ["It is the newest that there is."]
-        made = ago(after[-1].manifest.created_at, now=now)
-        return [f"It is the newest of then or before; the next one, {called(after[-1])}, was made {made}."]
+        return [f"It is the newest of then or before; the next one is {called(after[-1], made=True)}."]
     if target.kind == "turn" and (call.guessed or not ref.startswith(("ckpt_", "@"))):
         before = workspace.previous(target.id)
         if before is not None:
@@ -321,7 +319,7 @@ def _drift_lines(report: DiffReport | None, call: Call) -> list[str]:
         return []
     ways = [_WAYS.get(one.status, one.status) for one in report.files]
     counted = ", ".join(f"{count(ways.count(way), 'file')} {way}" for way in dict.fromkeys(ways))
-    what = f"Changed in {_few_typed(call.paths)}" if call.paths else "Changed"
+    what = f"Changed in {_typed(call.paths)}" if call.paths else "Changed"
     return [f"{what} since {short(report.from_ or '')}, where you are: {counted}."]
 
 
@@ -604,15 +602,14 @@ def _planned(
         )
         if git_offer(report, target) is not None:
             console.note(f"git is elsewhere; to put it back: {again(call, '--git', to=target)}")
-        for line in () if unwritten or plan.base else _elsewhere(plan, target, call, workspace):
+        for line in () if unwritten or plan.base else _elsewhere(plan, call, workspace):
             console.note(line)
         for line in _turn_before(call, workspace):
             console.note(line)
         _tell_lost(console)
         return code
     would = "would take back" if call.has("only-agent") else "would restore"
-    age = ago(target.manifest.created_at, now=time.time_ns())
-    console.sentence(f"{would} {_called(target, call)}, made {age}: {plan_counts(plan)}")
+    console.sentence(f"{would} {_called(target, call, made=True)}: {plan_counts(plan)}")
     for line in _agent_lines(call):
         console.sentence(line)
     console.sentences(
@@ -630,22 +627,23 @@ def _planned(
     return 0
 
 
-def _called(target: Checkpoint, call: Call) -> str:
+def _called(target: Checkpoint, call: Call, *, made: bool = False) -> str:
     """Return in words what comes back, called as `list` calls it; of a rewind also what that is before."""
-    name, past = called(target), f"before: {call.past}"
+    past = f"before: {call.past}"
+    said = None
     if call.past is not None and past != label(target):
         also = "" if label(target) == UNTITLED else f"{shortened(label(target), _SAID)}; "
-        name = f"{target.short_id} ({also}{past})"
+        said = f"{also}{past}"
+    name = called(target, said=said, made=made)
     if call.has("only-agent"):
-        within = f" in {_few_typed(call.paths)}" if call.paths else ""
+        within = f" in {_typed(call.paths)}" if call.paths else ""
         return f"what the agent changed{within} since {name}"
-    return f"{_few_typed(call.paths)} from {name}" if call.paths else name
+    return f"{_typed(call.paths)} from {name}" if call.paths else name
 
 
-def _few_typed(paths: Sequence[str]) -> str:
+def _typed(paths: Sequence[str]) -> str:
     """Return the first of some paths as they were typed, and how many more there are."""
-    more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
-    return printable(paths[0]) + more
+    return words_named([printable(one) for one in paths])
 
 
 def _nothing_words(report: RestoreReport, target: Checkpoint, call: Call) -> str:
@@ -663,7 +661,7 @@ def _nothing_words(report: RestoreReport, target: Checkpoint, call: Call) -> str
         return f"nothing was restored: the progress of {called(target)} cannot be read"
     beside = ["conversation"] if lacks_transcript(report) else []
     left = [f"the {one}" for one in dict.fromkeys((*beside, *(part.scope for part in report.parts)))]
-    what = _few_typed(call.paths) if call.paths else "what was asked for"
+    what = _typed(call.paths) if call.paths else "what was asked for"
     what = f"all but {' and '.join(left)}" if left else what
     if any(one.omission for one in report.not_held):
         return f"nothing else to restore: what {called(target)} holds is there already"
@@ -677,17 +675,17 @@ def _is_left(kept: Step) -> bool:
     return not (kept.reason or "").startswith(NOT_TAKEN)
 
 
-def _elsewhere(plan: RestorePlan, target: Checkpoint, call: Call, workspace: Restores) -> list[str]:
+def _elsewhere(plan: RestorePlan, call: Call, workspace: Restores) -> list[str]:
     """Return lines on where else to look: what is there may be what was saved after the damage."""
     if plan.scopes != ("files",) or not call.paths:
         return [f"other checkpoints: {call.command('list')}"]
     undo = _undo_line(call, workspace)
     logs = [f"earlier versions: {call.command(f'log {quoted(one)}')}" for one in call.paths[:_SHOWN_LOGS]]
-    before = _version_before(call.paths[0], target, call, workspace) if len(call.paths) == 1 else None
-    if before is None:
+    other = _other_version(call.paths[0], call, workspace) if len(call.paths) == 1 else None
+    if other is None:
         return [*undo, *logs]
-    way = call.command(f"restore {before.short_id} {quoted(call.paths[0])}")
-    return [f"the version before it, of {called(before)}:\n  {way}", *undo, *logs]
+    way = call.command(f"restore {other.short_id} {quoted(call.paths[0])}")
+    return [f"the newest other version is of {called(other, made=True)}:\n  {way}", *undo, *logs]
 
 
 def _undo_line(call: Call, workspace: Restores) -> list[str]:
@@ -702,15 +700,17 @@ def _undo_line(call: Call, workspace: Restores) -> list[str]:
     return [f"the last restore changed it; to take that back: {call.command('undo')}"]
 
 
-def _version_before(typed: str, target: Checkpoint, call: Call, workspace: Restores) -> Checkpoint | None:
-    """Return the checkpoint with a path's version before that of the latest, if the latest was asked for."""
+def _other_version(typed: str, call: Call, workspace: Restores) -> Checkpoint | None:
+    """Return the newest checkpoint at which a path came to be what it is not now; None if none is near."""
     try:
-        if workspace.get("latest").id != target.id:
-            return None
-        changes = workspace.log(path_of(typed, call, workspace), limit=2).changes
+        path = path_of(typed, call, workspace)
+        for one in workspace.log(path, limit=_LOOKED_AT).changes:
+            held = one.checkpoint
+            if one.status != "deleted" and workspace.diff(held.id, paths=[path], patch=False).files:
+                return held
     except LastgoodError:
         return None
-    return changes[1].checkpoint if len(changes) > 1 and changes[1].status != "deleted" else None
+    return None
 
 
 def _turn_before(call: Call, workspace: Restores) -> list[str]:

@@ -12,11 +12,13 @@ from lastgood.cli.plans import (
     owner,
     passed_over_lines,
     resuming_lines,
-    run_lines,
+    run_line,
     standing_lines,
 )
-from lastgood.cli.wording import moment
+from lastgood.cli.wording import UNTITLED, ago, called, count, label, moment, paths_named, quoted_words
+from lastgood.errors import LastgoodError
 from lastgood.paths import printable
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.run import RecoverReport
-    from lastgood.model.session import Session, SessionReport
+    from lastgood.model.session import Effect, Session, SessionReport
     from lastgood.workspace import Workspace
 
     Way = Literal["continue", "start", "fresh"]
@@ -77,7 +80,7 @@ def _asked(
     session: SessionReport, call: Call, console: Console, *, workspace: Workspace, first: Way
 ) -> Way | None:
     """Return what a person wants to become of a session; None to leave all as it is."""
-    for line in run_lines(session, now=time.time_ns()):
+    for line in known_of(session, workspace):
         console.warn(line)
     if first == "start":
         console.warn(f"  {going_on(session, call)}")
@@ -87,14 +90,17 @@ def _asked(
     while True:
         answer = console.ask(f"What now? [{first[0]}/f/r/N] ").lower()
         if answer in {"r", "review"}:
-            review(workspace.recover(session.id, choice="review"), call, console)
+            report = workspace.recover(session.id, choice="review")
+            review(report, call, console, workspace=workspace)
         elif answer in answers or answer in NO_ANSWER:
             return answers.get(answer)
         else:
             console.warn(f"please answer {first[0]}, f or r, or Enter to quit")
 
 
-def review(report: RecoverReport, call: Call, console: Console, *, asks: bool = False) -> None:
+def review(
+    report: RecoverReport, call: Call, console: Console, *, workspace: Workspace, asks: bool = False
+) -> None:
     """Say where a run stood and, unless it ``asks`` what is to be done, what can be."""
     now = time.time_ns()
     if report.state == "interrupted":
@@ -107,9 +113,9 @@ def review(report: RecoverReport, call: Call, console: Console, *, asks: bool = 
     elif report.session is None:
         tell_elsewhere(report, console)
     else:
-        console.sentences(run_lines(report.session, now=now))
+        console.sentences(known_of(report.session, workspace))
     if report.checkpoint is not None:
-        console.sentence(f"Checkpoint {report.checkpoint.short_id}, {report.checkpoint.kind}.")
+        console.sentence(_last_words(report.checkpoint, now=now))
     console.sentences((*resuming_lines(report, call, verb="It stood at"), *standing_lines(report, now=now)))
     console.sentences(conversation_lines(report, call))
     if report.session is not None:
@@ -118,6 +124,113 @@ def review(report: RecoverReport, call: Call, console: Console, *, asks: bool = 
             if line:
                 console.note(line)
     tell_waiting(report, call, console)
+
+
+def _last_words(checkpoint: Checkpoint, *, now: int) -> str:
+    title = "" if label(checkpoint) == UNTITLED else f" ({label(checkpoint)})"
+    made = ago(checkpoint.manifest.created_at, now=now)
+    return f"Checkpoint {checkpoint.short_id}{title}, {checkpoint.kind}, made {made}."
+
+
+# What a host is called of which nobody knows which it is.
+_SOME_HOST = "an agent"
+
+
+# --- What tells a session from others: who was at it, what it was asked last, and which files changed ---
+
+
+def known_of(run: SessionReport, workspace: Workspace) -> list[str]:
+    """Return what is known of a session that did not finish, by which somebody knows it again."""
+    now, host = time.time_ns(), host_of(run.session, workspace)
+    lines = [run_line(run, now=now, host=host)]
+    turn = last_turn(run.session, workspace)
+    if turn is not None:
+        state = ", not ended" if turn.state == "running" else ""
+        lines.append(f"  asked last: {quoted_words(turn.name)}, {ago(turn.started_at, now=now)}{state}")
+    changed = _changed_in(run.session, workspace)
+    if changed:
+        lines.append(f"  changed in it: {changed}")
+    return lines
+
+
+def host_of(session: Session, workspace: Workspace) -> str | None:
+    """Return what the host is called whose hooks keep a session; None where it was begun otherwise."""
+    if session.exclusive:
+        return None
+    from lastgood.cli.table_of_work import HOSTS  # lazily: most often nothing is left
+    from lastgood.hooks.table import host_named
+
+    name = session.transcript_host
+    if name not in HOSTS:
+        actors = (one.actor.name for one in workspace.list(session=session.id, brief=True))
+        name = next((one for one in actors if one in HOSTS), None)
+    if name is None:
+        return _SOME_HOST if session.transcript or last_turn(session, workspace) is not None else None
+    return host_named(name).TITLE
+
+
+def last_turn(session: Session, workspace: Workspace) -> Effect | None:
+    """Return the turn of a host's session that began last; None where it has none."""
+    if session.exclusive:
+        return None
+    return next((one for one in reversed(workspace.steps(session.id)) if one.task is None), None)
+
+
+def _changed_in(session: Session, workspace: Workspace) -> str:
+    """Return which files came changed with a session's checkpoints, without what a person had changed."""
+    made = workspace.list(session=session.id, guards=False, brief=True)
+    own = [one for one in made if one.actor.type != "person" and one.kind != "session-start"]
+    try:
+        found = workspace.changed_paths(own, patient=False)
+    except LastgoodError:  # it is known by the rest
+        return ""
+    return paths_named(list(dict.fromkeys(path for one in own for path in found.get(one.id, ()))))
+
+
+# --- Where its files can be taken back to, in the words of what it was asked ---
+
+
+class WayBack(Value):
+    """Where the files of a session would be taken back to (``where``), and ``what`` changes then.
+
+    Nothing where they are as they were there already.
+    """
+
+    where: str
+    what: str
+
+
+def way_back(run: SessionReport, workspace: Workspace) -> WayBack | None:
+    """Return where a rollback of a session leads, and what it changes; None where it has nowhere to go."""
+    try:
+        seen = workspace.recover(run.id, choice="review", roll_back=True)
+        if seen.rolled_back_to is None:
+            return None
+        target = workspace.get(seen.rolled_back_to)
+        files = workspace.diff(target.id, patch=False).files
+    except LastgoodError:  # which is told when it is tried
+        return None
+    return WayBack(where=_where(target, run, workspace), what=_what([one.status for one in files]))
+
+
+def _where(target: Checkpoint, run: SessionReport, workspace: Workspace) -> str:
+    now, turn = time.time_ns(), last_turn(run.session, workspace)
+    if turn is not None and turn.state == "running" and turn.stood == target.id:
+        asked = ago(turn.started_at, now=now)
+        return f"before {quoted_words(turn.name)} (asked {asked}; {target.short_id})"
+    return called(target, made=True)
+
+
+def _what(statuses: list[str]) -> str:
+    """Return how many files would change, by how they changed since."""
+    gone, new = statuses.count("deleted"), statuses.count("added")
+    rest = len(statuses) - gone - new
+    words = [
+        f"{count(gone, 'file')} to bring back" if gone else "",
+        f"{count(rest, 'file')} to change" if rest else "",
+        f"{count(new, 'file')} to delete" if new else "",
+    ]
+    return ", ".join(word for word in words if word)
 
 
 def _ways(run: SessionReport, call: Call) -> tuple[str, str, str]:

@@ -79,6 +79,31 @@ def few_paths(paths: Sequence[bytes]) -> str:
     return path_text(paths[0]) + (f" +{len(paths) - 1:,}" if len(paths) > 1 else "")
 
 
+# So many of some paths are named where they stand within a sentence.
+_NAMED = 3
+
+
+def paths_named(paths: Sequence[bytes]) -> str:
+    """Return the first of some paths within a sentence, and how many more there are."""
+    return words_named([path_text(one) for one in paths])
+
+
+def words_named(words: Sequence[str]) -> str:
+    """Return the first of some words within a sentence, and how many more there are."""
+    if len(words) <= _NAMED:
+        return ", ".join(words[:-1]) + (" and " if words[:-1] else "") + "".join(words[-1:])
+    return f"{', '.join(words[:_NAMED])} and {len(words) - _NAMED:,} more"
+
+
+# So much is shown of what somebody said.
+_QUOTED = 48
+
+
+def quoted_words(text: str) -> str:
+    """Return what somebody said, its first line and in quotes, without the end of a long one."""
+    return f'"{shortened(printable(text.strip().partition(chr(10))[0]), _QUOTED)}"'
+
+
 def path_within(path: bytes, room: int | None) -> str:
     """Return a path for people, without its middle where it takes more columns than a terminal has."""
     text = path_text(path)
@@ -171,10 +196,15 @@ def label(checkpoint: Checkpoint) -> str:
     return f"{'before' if is_before_turn(checkpoint) else 'after'}: {text}"
 
 
-def called(checkpoint: Checkpoint) -> str:
-    """Return a checkpoint's short id with its title where it has one."""
-    text = label(checkpoint)
-    return checkpoint.short_id if text == UNTITLED else f"{checkpoint.short_id} ({shortened(text, 60)})"
+def called(checkpoint: Checkpoint, *, said: str | None = None, made: bool = False) -> str:
+    """Return a checkpoint's short id with its title where it has one, or what is ``said`` in its place.
+
+    When it was ``made`` stands beside its id, where it cannot be taken for the age of something else.
+    """
+    text = label(checkpoint) if said is None else said
+    title = "" if text == UNTITLED else f" ({shortened(text, 60) if said is None else text})"
+    age = f", made {ago(checkpoint.manifest.created_at, now=time.time_ns())}" if made else ""
+    return f"{checkpoint.short_id}{age}{title}"
 
 
 def place(position: Position) -> str:

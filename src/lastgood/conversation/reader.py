@@ -54,6 +54,13 @@ _RESUMING = {
 }
 # How many folders a host makes for a transcript, its own home counted.
 FOLDERS = {"claude-code": 3, "codex": 5, "gemini-cli": 4, "opencode": 1}
+# Where a host looks for its transcripts, as a person is told.
+PLACES = {
+    "claude-code": "a folder below `projects`",
+    "codex": "a folder of a day below `sessions`",
+    "gemini-cli": "a folder `tmp/PROJECT/chats`",
+    "opencode": "a folder `opencode`",
+}
 # How much of a session's name Gemini CLI gives its file.
 _SHORT = 8
 _HEX = frozenset("0123456789abcdef")

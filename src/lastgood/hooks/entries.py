@@ -60,9 +60,15 @@ def without_entries(text: str, *, host: str, what: str) -> str:
 
 def has_entries(settings: Mapping[str, object], *, host: str) -> bool:
     """Tell whether entries of ours are in settings."""
+    return bool(words_entered(settings, host=host))
+
+
+def words_entered(settings: Mapping[str, object], *, host: str) -> list[str]:
+    """Return what an entry of ours in settings starts; nothing where there is none."""
     events = settings.get("hooks")
     groups = events.values() if isinstance(events, dict) else ()
-    return any(_words(one, host) for each in groups if isinstance(each, list) for one in each)
+    found = (_words(one, host) for each in groups if isinstance(each, list) for one in each)
+    return next((words for words in found if words), [])
 
 
 def plugins(settings: Mapping[str, object]) -> tuple[str, ...]:

@@ -65,9 +65,9 @@ def _place(workspace: Workspace) -> list[Finding]:
 
 
 def _hooks(folder: str) -> list[Finding]:
-    """Tell which hosts have our hooks, and which of them in more than one place."""
+    """Tell which hosts have our hooks, which of them in more than one place, and which do not start."""
     from lastgood.cli.table_of_work import HOSTS
-    from lastgood.cli.verbs.install import places, twice
+    from lastgood.cli.verbs.install import places, twice, unstarted_of
     from lastgood.hooks.table import host_named
     from lastgood.workspace.doctor import finding
 
@@ -78,6 +78,12 @@ def _hooks(folder: str) -> list[Finding]:
         for host, each in found
         if (said := twice(each, host=host))
     ]
+    for host, each in found:
+        why = unstarted_of(host, os.environ) if each else None
+        if why is not None:
+            message = f"those of {host.TITLE} do not start, so no checkpoint is made: {why}"
+            hint = f"enter them anew: lastgood install {host.NAME}"
+            notes.append(finding("hooks-start", message, hint, state="bad"))
     return [finding("hooks", f"in {named}" if named else "in no agent's host"), *notes]
 
 

@@ -9,7 +9,16 @@ import sys
 from lastgood.configuration import read_settings
 from lastgood.configuration.edit import read_text, write_text
 from lastgood.errors import Conflict, Invalid, LastgoodError, NotFound, Storage
-from lastgood.hooks.entries import ASKS, PERL, PLAIN, has_entries, plugins, with_entries, without_entries
+from lastgood.hooks.entries import (
+    ASKS,
+    PERL,
+    PLAIN,
+    has_entries,
+    plugins,
+    with_entries,
+    without_entries,
+    words_entered,
+)
 from lastgood.hooks.settings_text import read
 from lastgood.hooks.table import host_named
 from lastgood.paths import printable
@@ -45,6 +54,8 @@ _NUMBERS = (1, 1, 2048, 1, 17)
 _VERSIONED = ("/nix/store/", "/gnu/store/", "/Cellar/", "/snap/")
 # What every file that is ours alone says, by which it is told from another's.
 _OWN = "lastgood install"
+# How long a hook may take that is given nothing, in seconds.
+_PATIENCE = 60
 
 
 class _Edit(Value):
@@ -69,6 +80,8 @@ def install_verb(call: Call, console: Console) -> int:
         console.lines(edits[0].content.splitlines())
         return 0
     changed = any(one.is_change for one in edits)
+    if call.has("check"):
+        _refuse_unstarted(placed, call, host=host)
     if call.has("check") and changed:
         raise NotFound(
             f"{printable(placed.file)} does not have the hooks of this lastgood",
@@ -83,6 +96,50 @@ def install_verb(call: Call, console: Console) -> int:
         settings = {} if placed.own else read(edits[0].content, what=printable(placed.file))
         _tell(call, console, host=host, settings=settings)
     return 0
+
+
+def _refuse_unstarted(placed: Placed, call: Call, *, host: Host) -> None:
+    """Refuse hooks that are entered and do not start; `NotFound`.
+
+    In a project's settings may stand whatever others put there: nothing of that is run (rule S12).
+    """
+    why = None if call.has("project") or placed.own else unstarted(placed.file, host=host)
+    if why is not None:
+        raise NotFound(
+            f"the hooks in {printable(placed.file)} do not start, so no checkpoint is made: {why}",
+            hint=f"enter them anew: {call.command(_words('install', call, host))}",
+        )
+
+
+def unstarted(file: str, *, host: Host) -> str | None:
+    """Return why what a host starts by a user's own settings does not start; None if it does, or is none.
+
+    It is given a word of nothing, of which it makes no checkpoint.
+    """
+    words = words_entered(_settings(file), host=host.NAME)
+    if not words:
+        return None
+    try:
+        done = subprocess.run(  # noqa: S603 - what the host itself starts, of the user's own
+            words, cwd="/", input=b"{}", capture_output=True, timeout=_PATIENCE, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"nothing came of it within {_PATIENCE} s"
+    except OSError as error:
+        return f"{printable(words[0])}: {error.strerror}"
+    if not done.returncode and not done.stderr:
+        return None
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return f"it ends with {done.returncode}" + (f" ({printable(said[-1])})" if said else "")
+
+
+def unstarted_of(host: Host, environment: Mapping[str, str]) -> str | None:
+    """Return the same of what stands in a user's settings of a host, wherever these are."""
+    try:
+        placed = host.placed(("lastgood",), environment, project=None)
+    except LastgoodError:
+        return None
+    return None if placed.own else unstarted(placed.file, host=host)
 
 
 def uninstall_verb(call: Call, console: Console) -> int:

@@ -71,7 +71,7 @@ def listed(call: Call, console: Console, *, hints: Sequence[str] = ()) -> int:
     if checkpoints:
         at = standing.get(at or "", at)
         left_out = _left_out(len(standing), call)
-        ways = () if everywhere else _ways(checkpoints, call, paths=paths)
+        ways = () if everywhere else _ways(checkpoints, call, at=at, paths=paths)
         shown = lines(checkpoints, console, at=at, everywhere=everywhere, paths=paths, labels=labels)
         console.page(shown, hints=(*left_out, *ways, *back, *hints))
         if console.err_is_terminal and not console.out_is_terminal:
@@ -214,8 +214,10 @@ def _left_out(number: int, call: Call) -> Sequence[str]:
     return (said,) if number else ()
 
 
-def _ways(checkpoints: Sequence[Checkpoint], call: Call, *, paths: Paths) -> Iterator[str]:
-    """Yield what to type next to go back: to a row, and past an agent's turns or runs."""
+def _ways(checkpoints: Sequence[Checkpoint], call: Call, *, at: str | None, paths: Paths) -> Iterator[str]:
+    """Yield what `@` means, if a row has it, and what to type to go back: to a row, past turns or runs."""
+    if any(one.id == at for one in checkpoints):
+        yield "@ is where you are, @~1 the one before"
     yield f"to go back to one: {call.command(_going_back(call, paths))}"
     worked = worked_by(checkpoints)
     if worked is not None:

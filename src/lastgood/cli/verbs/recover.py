@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from lastgood.cli import opening
-from lastgood.cli.grammar import quoted
+from lastgood.cli.grammar import Verb, quoted
 from lastgood.cli.opening import DECLINED, NO_ANSWER, OMISSIONS, ProgressLine, open_for
 from lastgood.cli.plans import (
     conversation_lines,
@@ -18,7 +18,6 @@ from lastgood.cli.plans import (
     remarks,
     restored_line,
     resuming_lines,
-    run_lines,
     settled_line,
     shortened_plan,
     standing_lines,
@@ -29,13 +28,17 @@ from lastgood.cli.restoring import agreed, kept_lines, many_agreed, tell_steps
 from lastgood.cli.table import verb_of
 from lastgood.cli.unfinished import (
     ended_line,
+    host_of,
+    known_of,
+    last_turn,
     review,
     settled,
     tell_elsewhere,
     tell_living,
     tell_waiting,
+    way_back,
 )
-from lastgood.cli.wording import ago, called, path_text
+from lastgood.cli.wording import called, path_text
 from lastgood.errors import Invalid, NotFound, Usage
 from lastgood.model.run import CHOICES
 from lastgood.paths import printable
@@ -44,7 +47,7 @@ from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.cli.grammar import Call, Verb
+    from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
     from lastgood.literals import Choice
     from lastgood.model.run import RecoverReport
@@ -58,6 +61,7 @@ _ANSWERS: dict[str, Choice] = {
 # With these a path that somebody wants recovered is restored as well.
 _PLACES = frozenset({"directory", "store", "allow-root", "set", "quiet"})
 _BACK = frozenset({"b", "back", "rollback"})
+_REWIND = frozenset({"r", "rewind"})
 _SHOWN = 10
 
 
@@ -97,6 +101,8 @@ def _recover(call: Call, console: Console) -> int:
             if answer is None:
                 console.warn("nothing was changed")
                 return DECLINED
+            if isinstance(answer, Verb):
+                return _rewound(answer, call, console)
             ref, choice, back = answer
             is_asked = back
         with ProgressLine(console, "recovering") as progress:
@@ -111,8 +117,9 @@ def _recover(call: Call, console: Console) -> int:
                 )
             except _Declined:
                 return DECLINED
-    if not console.answer("recover", report):
-        _tell(report, call, console)
+        host = None if report.session is None else host_of(report.session.session, workspace)
+        if not console.answer("recover", report):
+            _tell(report, call, console, workspace=workspace, host=host)
     lacking = any(one.omission for one in report.not_held)
     return OMISSIONS if report.omissions or lacking else 0
 
@@ -126,30 +133,64 @@ def _choice(call: Call) -> Choice | None:
     return cast("Choice | None", choice)
 
 
+def _rewound(verb: Verb, call: Call, console: Console) -> int:
+    """Go back by turns instead, as `rewind` does: pick one, look, and agree."""
+    from lastgood.cli.verbs.restore import rewind_verb
+
+    places = {name: given for name, given in call.options.items() if name in _PLACES}
+    return rewind_verb(call.replace(verb=verb, arguments=(), options=places), console)
+
+
 def _asked(
     ref: str | None, call: Call, console: Console, *, workspace: Workspace
-) -> tuple[str | None, Choice | None, bool] | None:
+) -> tuple[str | None, Choice | None, bool] | Verb | None:
     """Return what to recover, what to do about it, and whether to take files back, as a person answers.
 
-    None if they would rather not.
+    Another verb that they choose instead is returned; None if they would rather not do anything.
     """
     report = workspace.recover(ref, choice="review")
     if report.session is None:
         return ref, None, False
     if ref is None and report.waiting:
-        ref = _picked(report, console)
+        ref = _picked(report, console, workspace=workspace)
         if ref is None:
             return None
         report = workspace.recover(ref, choice="review")
-    review(report, call, console, asks=True)
-    console.warn("  c: continue it\n  b: take its files back; shows first what would go\n  e: end it")
+    review(report, call, console, workspace=workspace, asks=True)
+    words = _offered(report, ref, console, workspace=workspace)
+    asked = "/".join(words)
     while True:
-        answer = console.ask("What now? [c/b/e/N] ").lower()
+        answer = console.ask(f"What now? [{asked}/N] ").lower()
         if answer in NO_ANSWER:
             return None
+        if answer in _REWIND and "r" in words:
+            return cast("Verb", verb_of("rewind"))
         if answer in _BACK or answer in _ANSWERS:
             return ref, _ANSWERS.get(answer), answer in _BACK
-        console.warn("please answer c, b or e, or Enter to quit")
+        console.warn(f"please answer {', '.join(words[:-1])} or {words[-1]}, or Enter to quit")
+
+
+def _offered(report: RecoverReport, ref: str | None, console: Console, *, workspace: Workspace) -> list[str]:
+    """Say what each answer brings, and return those that are offered."""
+    run = report.session
+    assert run is not None
+    has_turns = last_turn(run.session, workspace) is not None
+    lines = {"c": "continue it: no file changes"}
+    named = ref is not None and not ref.startswith("sess_")
+    back = None if named else way_back(run, workspace)
+    if report.state == "interrupted":
+        lines["b"] = "take the restore back that was interrupted"
+    elif back is None or back.what:
+        where = "take its files back" if back is None else f"files back to {back.where}: {back.what}"
+        lines["b"] = f"{where}; shows first what would go"
+    else:
+        console.warn(f"Its files are as in {back.where}: nothing is left to take back.")
+    if has_turns and report.state != "interrupted":
+        lines["r"] = "files back to before a turn that you pick from a list"
+    lines["e"] = "end it: no file changes"
+    for word, says in lines.items():
+        console.warn(f"  {word}: {says}")
+    return list(lines)
 
 
 def settled_before_start(
@@ -160,7 +201,9 @@ def settled_before_start(
     left = () if report.session is None else (report.session, *report.waiting)
 
     def go_on(run: SessionReport) -> None:
-        _tell(workspace.recover(run.id, choice="continue", owner_pid=owner_pid), call, console)
+        report = workspace.recover(run.id, choice="continue", owner_pid=owner_pid)
+        host = None if report.session is None else host_of(report.session.session, workspace)
+        _tell(report, call, console, workspace=workspace, host=host)
 
     unfinished = [one for one in left if one.state == "incomplete"]
     return settled(unfinished, call, console, workspace=workspace, go_on=go_on)
@@ -183,8 +226,7 @@ def _demand_consent(
     target = workspace.get(plan.target)
     large = takes_many_away(plan, target)
     if is_asked and not large and kept_lines(plan, call):
-        age = ago(target.manifest.created_at, now=time.time_ns())
-        console.warn(f"Taking files back to {called(target)}, made {age}: {plan_counts(plan)}.")
+        console.warn(f"Taking files back to {called(target, made=True)}: {plan_counts(plan)}.")
         tell_steps(shortened_plan(plan, room=console.columns(2)), console)
         for line in kept_lines(plan, call):
             console.warn(line)
@@ -196,32 +238,36 @@ def _demand_consent(
         raise _Declined
 
 
-def _picked(report: RecoverReport, console: Console) -> str | None:
+def _picked(report: RecoverReport, console: Console, *, workspace: Workspace) -> str | None:
     assert report.session is not None
     runs = (report.session, *report.waiting)
     for number, run in enumerate(runs, 1):
-        for line in run_lines(run, now=time.time_ns()):
-            console.warn(f"{number:3}  {line}")
+        first, *rest = known_of(run, workspace)
+        console.warn(f"{number:3}  {first}")
+        for line in rest:
+            console.warn(f"   {line}")
     answer = console.ask(f"Which one? [1-{len(runs)}/N] ")
     if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(runs):
         return runs[int(answer) - 1].id
     return None
 
 
-def _tell(report: RecoverReport, call: Call, console: Console) -> None:
+def _tell(
+    report: RecoverReport, call: Call, console: Console, *, workspace: Workspace, host: str | None
+) -> None:
     settled = settled_line(report)
     if settled is not None:
         console.sentence(settled)
     for line in remarks(report.outcomes):
         console.warn(line)
     if report.done == "review":
-        review(report, call, console)
+        review(report, call, console, workspace=workspace)
     elif report.session is None:
         _tell_position(report, call, console)
     elif report.done == "fresh":
-        _tell_fresh(report, call, console)
+        _tell_fresh(report, call, console, host=host)
     else:
-        _tell_continued(report, call, console)
+        _tell_continued(report, call, console, host=host)
 
 
 def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
@@ -253,12 +299,15 @@ def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
     console.sentence("Ready to continue.")
 
 
-def _tell_fresh(report: RecoverReport, call: Call, console: Console) -> None:
+def _tell_fresh(report: RecoverReport, call: Call, console: Console, *, host: str | None) -> None:
     run = report.session
     assert run is not None
     console.sentence(ended_line(run))
     console.sentences(standing_lines(report, now=time.time_ns()))
     console.sentences(conversation_lines(report, call))
+    if host is not None:
+        console.sentence(f"Nothing has to be started: {host} begins a session at its next prompt.")
+        return
     if run.words:
         anew = " ".join(quoted(word) for word in run.words)
     else:
@@ -303,7 +352,7 @@ def _tell_edited(report: RecoverReport, console: Console) -> None:
         console.warn(f"  and {len(report.edited) - _SHOWN:,} more")
 
 
-def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None:
+def _tell_continued(report: RecoverReport, call: Call, console: Console, *, host: str | None) -> None:
     run = report.session
     assert run is not None
     line = recovering_line(report, asked=_names_checkpoint(call))
@@ -318,7 +367,7 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
         console.warn(f"took over from {report.took_over.id}: {owner(report.took_over)}")
     said = report.conversation
     resumes = said is not None and said.readable and said.resume_command is not None
-    _tell_session(run, call, console, resumes=resumes)
+    _tell_session(run, call, console, resumes=resumes, host=host)
     if report.operation is not None:
         moved = report.restored is None or any(one.result != "kept" for one in report.restored.outcomes)
         console.note(f"take the {'files' if moved else 'progress'} back with: {call.command('undo')}")
@@ -327,10 +376,13 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
         console.sentence("Ready to continue.")
 
 
-def _tell_session(run: SessionReport, call: Call, console: Console, *, resumes: bool) -> None:
+def _tell_session(
+    run: SessionReport, call: Call, console: Console, *, resumes: bool, host: str | None
+) -> None:
     """Say whether somebody is taken to be at work from now on, and how work goes on.
 
-    Where a host ``resumes`` the conversation, that was told before.
+    Where a host ``resumes`` the conversation, that was told before. One whose hooks keep the session goes on
+    in it by itself then.
     """
     # Two ways lead on then: who runs the command again begins a conversation of its own.
     anew = "for a new conversation, " if resumes and is_command(run.progress) else ""
@@ -339,10 +391,14 @@ def _tell_session(run: SessionReport, call: Call, console: Console, *, resumes: 
     elif run.state != "active":
         console.sentence(f"Session {run.id} waits: nobody is at work in it.")
         by_hand = f"go on with it: {call.command(f'recover {run.id} --continue')}"
+        if resumes and host is not None:
+            by_hand = f"{host} goes on in it once its conversation is resumed"
         console.note(going_on(run, call) if run.words else by_hand)
         console.note(f"end it: {call.command(f'recover {run.id} --fresh')}")
     elif run.words:
         console.sentence(f"Session {run.id} is active again; {anew}{going_on(run, call)}")
+    elif host is not None:
+        console.sentence(f"Session {run.id} is active again; {host} goes on in it once it is resumed.")
     else:
         console.sentence(f"Session {run.id} is active again: export LASTGOOD_SESSION={run.id}")
 

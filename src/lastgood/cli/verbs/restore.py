@@ -38,9 +38,9 @@ from lastgood.cli.wording import (
     ago,
     called,
     count,
-    few_paths,
     label,
     moment,
+    paths_named,
     shortened,
     table,
     title,
@@ -209,7 +209,7 @@ def _restore_picked(call: Call, console: Console, *, workspace: Restores, typed:
         found = _to_restore(picked, call, workspace)
         call = call.replace(paths=tuple(as_typed(to_text(one), call, workspace) for one in found))
         whole = call.command(f"restore {picked.checkpoint.short_id}")
-        above = (f"Only what you looked for: {few_paths(found)}", f"  for everything: {whole}")
+        above = (f"Only what you looked for: {paths_named(found)}", f"  for everything: {whole}")
     for line in above:
         console.note(line)
     return restore(picked.checkpoint, call, console, workspace=workspace, above=above)
@@ -224,7 +224,7 @@ def _to_restore(picked: Picked, call: Call, workspace: Restores) -> list[bytes]:
     found = [one for one in picked.paths if is_somewhere(to_text(one))]
     if not found:
         raise NotFound(
-            f"{few_paths(picked.paths)} was deleted at {called(picked.checkpoint)}, and is not there now",
+            f"{paths_named(picked.paths)} was deleted at {called(picked.checkpoint)}, and is not there now",
             hint="as it was before: "
             + call.command(f"restore {quoted(as_typed(to_text(picked.paths[0]), call, workspace))}"),
         )
@@ -246,14 +246,14 @@ def _picked(
     workspace: Restores,
     *,
     typed: str = "",
-    takes: Mapping[str, str] = {},
+    ways: Mapping[str, RewindExtent] = {},
 ) -> Picked | None:
     """Return what a person picks, of what was typed, None if they leave.
 
-    A restore without paths is limited to files that they looked for. ``takes`` says what a rewind takes back
-    to each checkpoint, and the cursor begins at the first of these.
+    A restore without paths is limited to files that they looked for. ``ways`` are the rewinds by the
+    checkpoints that they lead to: the cursor begins at the first of these.
     """
-    from lastgood.cli.picker import Picked, pick
+    from lastgood.cli.picker import Picked, Rewind, pick
 
     if not workspace.list(limit=1, brief=True):
         workspace.get("latest")  # which says why there is none
@@ -269,14 +269,26 @@ def _picked(
         lambda wanted: workspace.list(limit=wanted, brief=True),
         workspace.changed_paths,
         holds=lambda ref, path: holds(ref, to_text(path), workspace),
-        question="Go back to (this row stays, later ones go):" if rewinds else "Restore:",
+        question=_question(call, ways) if rewinds else "Restore:",
         of_files=None if rewinds or is_limited else "Restore only files with:",
         colour=console.colour,
         at=workspace.stands_at(),
         typed=typed,
-        takes=takes,
+        # Of an agent's changes alone those of all turns or runs since are taken back.
+        rewinds={
+            id: Rewind()
+            if call.has("only-agent")
+            else Rewind(takes=_takes(one), past=_oldest_past(one) or "")
+            for id, one in ways.items()
+        },
     )
     return None if picked is None else picked.replace(checkpoint=workspace.get(picked.checkpoint.id))
+
+
+def _question(call: Call, ways: Mapping[str, RewindExtent]) -> str:
+    """Return what a rewind asks: where its rows say what they are before, that says what goes."""
+    are_named = not call.has("only-agent") and any(map(_oldest_past, ways.values()))
+    return "Go back to:" if are_named else "Go back to (this row stays, later ones go):"
 
 
 def _numbered(console: Console, workspace: Restores) -> Checkpoint | None:
@@ -329,9 +341,8 @@ def _rewind(call: Call, console: Console, *, workspace: Restores) -> int:
     target = None if extent is None else extent.target
     if picks:  # where nothing before differs, there is still what to pick from
         extents = workspace.preview_rewinds(_STEPS, only=_only(call))
-        of_agent = call.has("only-agent")  # which is taken back of all turns or runs since
-        takes = {one.target.id: "" if of_agent else _takes(one) for one in extents}
-        picked = _picked(call, console, workspace, takes=takes)
+        ways = {one.target.id: one for one in extents}
+        picked = _picked(call, console, workspace, ways=ways)
         target = None if picked is None else picked.checkpoint
         extent = None if target is None else _extent_to(target, extents, call, workspace=workspace)
     if target is None or extent is None:
@@ -365,9 +376,9 @@ def _oldest_past(extent: RewindExtent) -> str | None:
 def _takes(extent: RewindExtent) -> str:
     """Return how much a rewind takes back, as its plan counts it."""
     said = len(extent.under_way) + len(extent.turns or extent.runs)
-    noun = ("run" if extent.runs else "turn") if said else "change"
+    noun = ("run" if extent.runs else "turn") if said else "later change"
     number = said or extent.steps
-    return f"{count(number, f'later {noun}')} {'goes' if number == 1 else 'go'}"
+    return f"{count(number, noun)} {'goes' if number == 1 else 'go'}"
 
 
 def _extent_to(
@@ -742,8 +753,8 @@ def _undo_planned(call: Call, console: Console, *, workspace: Restores) -> int:
     if plan.checkpoints:
         what = f"{count(len(plan.checkpoints), 'checkpoint')} {'to bring back' if undoing else 'to delete'}"
     does = "take back" if undoing else "do again"
-    made = f"{moment(plan.operation.at)}, made {ago(plan.operation.at, now=time.time_ns())}"
-    console.sentence(f"would {does} the {_named(plan.operation)} of {made}: {what}")
+    done = f"{moment(plan.operation.at)}, done {ago(plan.operation.at, now=time.time_ns())}"
+    console.sentence(f"would {does} the {_named(plan.operation)} of {done}: {what}")
     console.sentences((*_undo_lines(plan, call), *_running_lines(plan.operation, workspace)))
     console.line(f"plan {plan.plan}")
     if not console.quiet:
@@ -792,7 +803,7 @@ def _meant(operation: Operation, call: Call, *, workspace: Restores) -> str:
     does = "takes back" if call.verb.name == "undo" else "does again"
     titles = {one.id: called(one) for one in workspace.list(brief=True)}
     age = ago(operation.at, now=time.time_ns())
-    told = f"This {does} the {_named(operation, titles)} of {moment(operation.at)}, made {age}."
+    told = f"This {does} the {_named(operation, titles)} of {moment(operation.at)}, done {age}."
     return f"{told}\nFiles that it did not touch stay as they are, edited since or not."
 
 

@@ -20,6 +20,7 @@ from lastgood.cli.wording import (
     path_within,
     place,
     size,
+    words_named,
 )
 from lastgood.errors import Unsafe
 from lastgood.paths import printable, to_text
@@ -313,34 +314,46 @@ def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:
 
     A cache that was cleared is no loss.
     """
-    then, now = report.at, report.ignored_count
-    gone = 0
-    if then is not None and now is not None and report.drift is not None:
-        held = then.manifest
-        gone = held.ignored - _caches(held.ignored_paths) - (now - _caches(report.ignored))
     facts = _ignored_now(report, call)
-    if gone > 0:
-        named = _gone_of(report)
-        number = max(gone, len(named))  # what is new makes up for some of them
+    named, unnamed = _gone_of(report), _unnamed_gone(report)
+    number = max(len(named), unnamed)  # what is new makes up for some of them
+    if number:
         verb = "is" if number == 1 else "are"
         says = f"{count(number, 'entry')} that the checkpoint did not hold {verb} gone"
         facts.append(("" if facts else "ignored", says + _first_of(named, number)))
     return facts
 
 
+def _unnamed_gone(report: StatusReport) -> int:
+    """Return how many fewer entries are left out, where the checkpoint did not name all: one may be gone.
+
+    Where it named all, one that is still there is held by now, or left out no more.
+    """
+    then, now = report.at, report.ignored_count
+    if then is None or now is None or report.drift is None:
+        return 0
+    held = then.manifest
+    if held.ignored <= len(held.ignored_paths):
+        return 0
+    return max(0, held.ignored - _caches(held.ignored_paths) - (now - _caches(report.ignored)))
+
+
 def _gone_of(report: StatusReport) -> list[bytes]:
     """Return what is gone, as far as the checkpoint named what it left out."""
-    left_out = () if report.at is None else _but_caches(report.at.manifest.ignored_paths)
+    told = report.at is not None and report.drift is not None
+    left_out = _but_caches(report.at.manifest.ignored_paths) if told and report.at is not None else ()
     root = os.fsencode(report.workspace)
     return [one for one in left_out if not os.path.lexists(os.path.join(root, one.rstrip(b"/")))]
 
 
 def _first_of(named: Sequence[bytes], number: int) -> str:
-    shown = named[:_GONE_SHOWN]
-    if not shown:
-        return ""
+    if not named:
+        return ", not among those that it named"
+    shown = [path_text(path) for path in named[:_GONE_SHOWN]]
     more = number - len(shown)
-    return f": {', '.join(map(path_text, shown))}" + (f" and {more:,} more" if more else "")
+    return f": {words_named(shown) if not more else ', '.join(shown)}" + (
+        f" and {more:,} more" if more else ""
+    )
 
 
 def _caches(ignored: Sequence[bytes]) -> int:

@@ -13,6 +13,7 @@ from lastgood.conversation.reader import blobs
 from lastgood.errors import Conflict, Damaged, Invalid, LastgoodError, NotFound, Unsafe
 from lastgood.model.canonical import PATH, path_value
 from lastgood.model.operation import Part, PartOutcome
+from lastgood.paths import printable, to_text
 from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
@@ -100,7 +101,8 @@ def _copy_or_remark(context: Context, target: Checkpoint) -> Part | Remark:
     head = reader.first_line(context.engine, held.tree)
     old = reader.session_in(held.form, held.source, head=head)
     if old is None:
-        return _as_messages(target, "its file was not in that agent's folder")
+        file = printable(to_text(reader.file_of(held.form, held.source)))
+        return _as_messages(target, f"{file} is not in {reader.PLACES[held.form]}, where {held.form} looks")
     try:
         source = context.transcripts.where(held.form, held.source)
         original = _original(context, held.form, source)

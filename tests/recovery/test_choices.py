@@ -1,0 +1,68 @@
+"""What `recover` asks about a session that an agent's host left: what each answer brings, and which (P7)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lastgood.workspace import Workspace
+from tools.command import Command
+from tools.telling import Host
+
+
+@pytest.fixture
+def left(workspace: Workspace, project: Path) -> Host:
+    """Return a host that was killed amid its second turn."""
+    (project / "mine").write_text("mine")
+    host = Host(workspace, project)
+    host.tells("session-start")
+    host.asked("write the plan")
+    (project / "plan").write_text("a plan")
+    host.tells("turn-end")
+    host.asked("tidy up")
+    (project / "plan").unlink()
+    return host
+
+
+@pytest.mark.usefixtures("left")
+def test_each_choice_says_what_it_brings_in_the_words_of_the_prompt(lastgood: Command, project: Path) -> None:
+    shown = " ".join(lastgood.terminal("recover", answers="b\ny\n").out.split())
+    assert "sess_" in shown
+    assert re.search(r' of Claude Code: .* asked last: "tidy up", .*, not ended changed in it: plan ', shown)
+    assert "step tidy up" not in shown
+    assert re.search(
+        r' c: continue it: no file changes b: files back to before "tidy up" \(asked [^;]+; ckpt_\w{8}\):'
+        r" 1 file to bring back; shows first what would go"
+        r" r: files back to before a turn that you pick from a list e: end it: no file changes What now\?",
+        shown,
+    )
+    assert (project / "plan").read_text() == "a plan"
+
+
+def test_what_was_rewound_is_not_offered_as_the_way_back(
+    lastgood: Command, workspace: Workspace, left: Host
+) -> None:
+    """P7b: and an advice fits who made the session."""
+    workspace.rewind(2, force=True)
+    shown = " ".join(lastgood.terminal("recover", answers="e\n").out.split())
+    assert re.search(r"Its files are as in ckpt_\w{8}.*: nothing is left to take back\. c: ", shown)
+    assert " b: " not in shown
+    assert "What now? [c/r/e/N]" in shown
+    assert "Nothing has to be started: Claude Code begins a session at its next prompt." in shown
+    assert "session start" not in shown.partition("What now?")[2]
+    assert left.name
+
+
+def test_of_two_that_wait_each_is_told_by_what_it_was_asked(
+    lastgood: Command, workspace: Workspace, left: Host, project: Path
+) -> None:
+    other = Host(workspace, project, name="two", host="codex")
+    other.asked("add a test")
+    shown = lastgood.terminal("recover", answers="\n", expect=130).out
+    line = r'\b([12]) Session sess_\w+ of ([\w ]+?)(?: \([\w ]+\))?: .*? asked last: "([\w ]+)"'
+    told = re.findall(line, " ".join(shown.split()))
+    # No checkpoint and no transcript says yet which host the first is of.
+    assert told == [("1", "an agent", "add a test"), ("2", "Claude Code", "tidy up")], shown
+    assert left.name
