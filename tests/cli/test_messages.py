@@ -16,7 +16,7 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import completed
 from lastgood.cli.plans import at_work_lines, choosing_lines, done_words
 from lastgood.cli.reader import read
-from lastgood.cli.wording import count
+from lastgood.cli.wording import count, fitted
 from lastgood.model.operation import CONFLICT, Outcome, PartOutcome
 from lastgood.model.session import Session
 from lastgood.processes import ProcFiles
@@ -240,3 +240,17 @@ def test_a_path_that_a_checkpoint_does_not_have_is_answered_with_its_id(kept: Co
     id = kept("list", "--json").json["checkpoints"][0]["short_id"]
     told(kept("restore", "@", "nosuch.xyz", "--yes", expect=10), 10)
     assert f"lastgood show {id} --files" in kept("restore", "@", "nosuch.xyz", "--yes", expect=10).err
+
+
+def test_a_command_for_a_folder_far_down_goes_on_in_a_second_line_as_a_shell_takes_it() -> None:
+    """Who copies both lines runs all of it; a terminal would break it within a word."""
+    command = "lastgood -C '/home/ada/all of my work/shop' config set capture.include build --project"
+    said = fitted(f"to have build held from now on: {command}", 80)
+    assert said == [
+        "to have build held from now on:",
+        "  lastgood -C '/home/ada/all of my work/shop' \\",
+        "    config set capture.include build --project",
+    ]
+    assert shlex.split("\n".join(said[1:]).replace("\\\n", "")) == shlex.split(command)
+    farther = command.replace("shop", "shop " * 20)
+    assert fitted(f"do: {farther}", 80)[1:] == [f"  {farther}"]

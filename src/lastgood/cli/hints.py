@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
 
 
+# A word as `quoted` and `shlex.quote` write it.
+WORD = r"""(?:\$'(?:[^'\\]|\\.)*'|'[^']*'|"[^"]*"|\\.|[^\s'"\\])+"""
+
+
 def hint_lines(text: str, call: Call | None) -> list[str]:
     """Return a hint as lines to be shown, its commands completed."""
     return [printable(line) for line in typable(completed(text, call)).split("\n")]
@@ -39,9 +43,7 @@ def completed(text: str, call: Call | None) -> str:
 
     from lastgood.cli.table import spellings
 
-    # As `quoted` and `shlex.quote` write a word.
-    value = r"""(?:\$'(?:[^'\\]|\\.)*'|'[^']*'|"[^"]*"|\\.|[^\s'"\\])+"""
-    options = rf"(?: -C (?P<folder>{value}))?(?: --store (?P<store>{value}))?"
+    options = rf"(?: -C (?P<folder>{WORD}))?(?: --store (?P<store>{WORD}))?"
     command = re.compile(rf"\blastgood{options} (?=(?:{'|'.join(spellings())})\b)")
     return command.sub(lambda found: _whole(found, call), text)
 

@@ -321,6 +321,8 @@ def beside_lines(
         lines.append("its .git is in no checkpoint and does not come back: clone it, or git init")
     for part in told_parts(report.parts, report.planned.parts):
         lines += part_lines(part, target.manifest.progress)
+        left = _left_words(report.head_moved) if (part.scope, part.result) == ("git", "planned") else None
+        lines += [] if left is None else [f"  {left}; no branch moves"]
     lines += unwritten_lines(report, call)
     lines += [_irreversible(effect) for effect in report.irreversible]
     is_offered = asks and git_offer(report, target) is not None
@@ -509,10 +511,18 @@ def _git_line(report: RestoreReport, *, is_offered: bool) -> str | None:
         return "git's index stays as it is, and is not as it was at that checkpoint (--git puts it back too)"
     if moved is None or any(part.scope == "git" for part in report.parts):
         return None
-    words = _moved_words(moved)
+    words, left = _moved_words(moved), _left_words(moved)
     if moved.to is None or is_offered:
         return words
-    return f"{words}, and stays as it is (--git puts HEAD and index back too)"
+    where = "" if left is None else f", {left}"
+    return f"{words}, and stays as it is (--git puts HEAD and index back too{where})"
+
+
+def _left_words(moved: HeadMoved | None) -> str | None:
+    """Return why HEAD would come back on no branch; None where it comes back as it was."""
+    if moved is None or moved.left_branch is None:
+        return None
+    return f"on no branch, as {printable(moved.from_branch or '?')} {_WHY_LEFT[moved.left_branch]}"
 
 
 def git_offer(report: RestoreReport, target: Checkpoint) -> str | None:
@@ -537,8 +547,7 @@ def git_choices(report: RestoreReport, target: Checkpoint) -> tuple[str, str]:
     if git.branch is None:
         back = f"HEAD at {git.head[:12]} again, on no branch; no branch moves"
     elif moved.left_branch is not None:
-        why = f"{printable(git.branch)} {_WHY_LEFT[moved.left_branch]}"
-        back = f"HEAD at {git.head[:12]} again, on no branch, as {why}; no branch moves"
+        back = f"HEAD at {git.head[:12]} again, {_left_words(moved)}; no branch moves"
     else:
         back = f"back on {printable(git.branch)}, with what was staged then"
     return f"  y: only the files; git stays {now}", f"  g: git, too: {back}"

@@ -773,7 +773,7 @@ def _tell(
     if at not in {None, target.id}:
         console.note(f"all else is as it was: you are still at {called(workspace.get(at or '@'))}")
     if report.operation is not None:
-        console.line(f"take it back with: {call.command('undo')}")
+        console.sentence(f"take it back with: {call.command('undo')}")
     for line in (one for part in report.parts for one in resume_lines(part)):
         if line in told:  # long ago, before files and a question: it is what is typed next
             console.line(line.strip())

@@ -132,6 +132,8 @@ def _last_words(checkpoint: Checkpoint, *, now: int) -> str:
     return f"Checkpoint {checkpoint.short_id}{title}, {checkpoint.kind}, made {made}."
 
 
+# What is kept as a session, or a turn of it, begins: what is new there came before.
+_BEFORE = frozenset({"session-start", "auto"})
 # What a host is called of which nobody knows which it is.
 _SOME_HOST = "an agent"
 
@@ -179,7 +181,7 @@ def last_turn(session: Session, workspace: Workspace) -> Effect | None:
 def _changed_in(session: Session, workspace: Workspace) -> str:
     """Return which files came changed with a session's checkpoints, without what a person had changed."""
     made = workspace.list(session=session.id, guards=False, brief=True)
-    own = [one for one in made if one.actor.type != "person" and one.kind != "session-start"]
+    own = [one for one in made if one.actor.type != "person" and one.kind not in _BEFORE]
     try:
         found = workspace.changed_paths(own, patient=False)
     except LastgoodError:  # it is known by the rest

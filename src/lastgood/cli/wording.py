@@ -353,7 +353,7 @@ def fitted(line: str, limit: int) -> list[str]:
     text = line.lstrip(" ")
     indent = " " * (len(line) - len(text))
     if indent and _is_typed(text):
-        return [line]
+        return _command_lines(text, indent, limit)
     found = min((place for mark in _typed() if (place := text.find(f": {mark} ")) >= 0), default=-1)
     if found < 0:
         return _broken(text, indent, limit)
@@ -362,7 +362,7 @@ def fitted(line: str, limit: int) -> list[str]:
         command, rest = command + end + rest, ""
     return [
         *_broken(text[: found + 1], indent, limit),
-        f"{indent}  {command}",
+        *_command_lines(command, f"{indent}  ", limit),
         *(fitted(indent + rest, limit) if rest else ()),
     ]
 
@@ -372,6 +372,23 @@ def _broken(text: str, indent: str, limit: int) -> list[str]:
     further = indent and f"{indent}  "
     first, *rest = wrapped(text, limit - len(further), marks=_MARKS)
     return [indent + first, *(further + one for one in rest)]
+
+
+def _command_lines(command: str, indent: str, limit: int) -> list[str]:
+    """Return a command as a line; one that is too long with its verb on a line of its own, if that helps.
+
+    The first ends as a shell takes it to go on: a terminal would break it within a word.
+    """
+    if width(indent + command) > limit and command.startswith(f"{program()} -"):
+        import re  # lazily: most commands name no folder
+
+        from lastgood.cli.hints import WORD
+
+        whole = rf"({re.escape(program())}(?: (?:-C|--store) {WORD})+) (.+)"
+        found = re.fullmatch(whole, command)
+        if found is not None and width(f"{indent}{found[1]} \\") <= limit:
+            return [f"{indent}{found[1]} \\", f"{indent}  {found[2]}"]
+    return [indent + command]
 
 
 def _is_typed(text: str) -> bool:

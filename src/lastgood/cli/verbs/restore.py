@@ -851,13 +851,13 @@ def _tell(
     for line in (*choosing_lines(report.outcomes, report.parts), *(running if effective else ())):
         console.warn(line)
     if effective:
-        console.line(f"the other way: {call.command('redo' if undoing else 'undo')}")
+        console.sentence(f"the other way: {call.command('redo' if undoing else 'undo')}")
         if call.has("force") and report.guard is not None:  # which the other way does not bring
             guard = short(report.guard)
-            console.line(f"what was there is in {guard}: {call.command(f'restore {guard}')}")
+            console.sentence(f"what was there is in {guard}: {call.command(f'restore {guard}')}")
     elif report.omissions and not call.has("force"):
         verb = call.verb.name
-        console.line(
+        console.sentence(
             f"to {verb} all the same (the present state is saved first): {call.command(f'{verb} --force')}"
         )
 
