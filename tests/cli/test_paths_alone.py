@@ -340,8 +340,7 @@ def test_of_a_branch_that_moved_or_is_gone_is_said_that_head_will_be_on_none(
         git(switched.project, *done)
         asked = " ".join(switched.terminal("restore", "@", answers="n\n", expect=130).out.split())
         assert f"again, on no branch, as main {why}" in asked
-        for words in (("--git",), ()):
-            assert f"on no branch, as main {why}" in switched("restore", "@", *words, "--dry-run").out
+        assert f"on no branch, as main {why}" in switched("restore", "@", "--dry-run").out
     switched.terminal("restore", "@", answers="g\n")
     assert git(switched.project, "branch", "--show-current").strip() == ""
 
