@@ -194,6 +194,12 @@ def test_a_table_shortens_what_gives_way_in_order() -> None:
         assert width(table(rows, flexible=(1, 0), limit=narrow)[0]) <= narrow
 
 
+def test_no_line_ends_between_before_and_the_prompt() -> None:
+    said = "Restoring ckpt_3e5014c0 (before: tidy up the shop): 2 files to write, 1 file to delete"
+    for limit in range(20, 86):
+        assert not any(line.endswith("before:") for line in wrapped(said, limit, marks=",:;")), limit
+
+
 def test_styles_take_no_columns() -> None:
     assert width("\x1b[1;31mred\x1b[0m") == 3
 

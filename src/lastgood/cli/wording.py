@@ -310,7 +310,7 @@ def wrapped(text: str, limit: int | None, *, marks: str = "") -> list[str]:
         longer = f"{line} {word}" if line else word
         while line and width(longer) > limit:
             end = max((f"{line} ".rfind(f"{mark} ") + 1 for mark in marks), default=0)
-            if not end or width(line[:end]) * 2 < limit:
+            if not end or width(line[:end]) * 2 < limit or line[:end].endswith(_LEADING):
                 end = len(line)
             lines.append(line[:end])
             line = line[end:].lstrip(" ")
@@ -321,15 +321,17 @@ def wrapped(text: str, limit: int | None, *, marks: str = "") -> list[str]:
 
 def _words(text: str) -> list[str]:
     """Return the words between which a text may be broken."""
-    if "`" not in text and f"({program()} " not in text:
+    if "`" not in text and f"({program()} " not in text and not any(one in text for one in _LEADING):
         return text.split(" ")
     import re  # lazily: only what is too long for a line, and has a command in it, pays for it
 
-    whole = rf"`[^`]*`|\({re.escape(program())} [^()]*\)"
+    whole = rf"`[^`]*`|\({re.escape(program())} [^()]*\)|(?:{'|'.join(_LEADING)}) "
     glued = re.sub(whole, lambda found: found[0].replace(" ", "\0"), text)
     return [one.replace("\0", " ") for one in glued.split(" ")]
 
 
+# What leads the title of a turn: no line ends between these.
+_LEADING = ("before:", "after:", "interrupted:")
 # After these a line of prose ends rather than elsewhere.
 _MARKS = ",:;"
 
