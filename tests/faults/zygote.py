@@ -210,6 +210,14 @@ def _task(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None
     say(f"done {workspace.task_done(order['id']).task}")
 
 
+def _hook(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
+    from lastgood.hooks.event import HookEvent
+    from lastgood.hooks.respond import respond
+
+    respond(workspace, HookEvent(**order["event"]), session=None)
+    say("responded")
+
+
 def _list(workspace: Workspace, _order: dict[str, Any], say: Callable[[str], None]) -> None:
     say(f"listed {json.dumps([one.id for one in workspace.list() if one.kind != 'guard'])}")
 
@@ -244,6 +252,7 @@ VERBS: dict[str, Callable[[Any, dict[str, Any], Callable[[str], None]], None]] =
     "export": _export,
     "run": _run,
     "task": _task,
+    "hook": _hook,
 }
 
 
