@@ -15,7 +15,7 @@ from _thread import RLock
 
 from lastgood.cancellation import check_cancelled, pause
 from lastgood.catalogue.sqlite import BROKEN, REPAIR_HINT, is_busy, primary_code, sqlite3, translate
-from lastgood.errors import Damaged, LastgoodError, Storage, Unsupported, Usage
+from lastgood.errors import Busy, Damaged, LastgoodError, Storage, Unsupported, Usage
 from lastgood.files import PRIVATE_FILE, sync_directory, sync_file
 from lastgood.locks import FolderTurn
 from lastgood.paths import printable
@@ -519,6 +519,8 @@ BACKUP = "catalogue.backup.sqlite3"
 BACKUPS = (BACKUP + ".gz", BACKUP + ".1.gz", BACKUP, BACKUP + ".1")
 # A finished replacement for a damaged catalogue; while it is there, a repair has not ended.
 RESCUE = ".rescue"
+# So often a change goes to another file, where its own was replaced while it waited.
+_REPLACED_MOST = 3
 # So many questions are asked again at rest, and of so many it is known what they came to.
 _MOST_ASKED, _MOST_FOUND = 24, 64
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-~")
@@ -647,11 +649,14 @@ class Database:
         Where the file was replaced by a repair while its turn was waited for, it goes to the new one.
         """
         with self._lock:
-            while True:
+            for _ in range(_REPLACED_MOST):
                 try:
                     return self._written(work, durable=durable)
                 except _Replaced:
                     continue
+        raise Busy(
+            f"the {self._schema.what} {printable(self.path)} is replaced again and again", hint="try again"
+        )
 
     def _written(self, work: Work[Result], *, durable: bool) -> Result:
         self._look_again(changing=True)
