@@ -184,7 +184,8 @@ def _offered(report: RecoverReport, ref: str | None, console: Console, *, worksp
         where = "take its files back" if back is None else f"files back to {back.where}: {back.what}"
         lines["b"] = f"{where}; shows first what would go"
     else:
-        console.warn(f"Its files are as in {back.where}: nothing is left to take back.")
+        then = f"they were {back.where}" if back.where.startswith("before ") else f"in {back.where}"
+        console.warn(f"Its files are as {then}: nothing is left to take back.")
     if has_turns and report.state != "interrupted":
         lines["r"] = "files back to before a turn that you pick from a list"
     lines["e"] = "end it: no file changes"
