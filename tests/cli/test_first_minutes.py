@@ -20,7 +20,7 @@ pytestmark = pytest.mark.starts
 CTRL_C = "\x03"
 
 
-def test_prose_is_broken_between_words_and_commands_stay_whole() -> None:
+def test_prose_is_broken_between_words_and_commands_as_a_shell_takes_them() -> None:
     command = "lastgood --store /a/long/path/to/a/store workspace list"
     assert fitted(f"  those that have checkpoints: {command}", 40) == [
         "  those that have checkpoints:",
@@ -36,7 +36,8 @@ def test_prose_is_broken_between_words_and_commands_stay_whole() -> None:
     assert fitted(f"  {command}", 40) == [f"  {command}"]
     assert fitted(f"to see the list: {command}; to go back: lastgood restore ID", 50) == [
         "to see the list:",
-        f"  {command}",
+        "  lastgood --store /a/long/path/to/a/store \\",  # as a shell takes it
+        "    workspace list",
         "to go back: lastgood restore ID",
     ]
     pip = f"{sys.executable} -m pip install isal"
@@ -48,11 +49,18 @@ def test_prose_is_broken_between_words_and_commands_stay_whole() -> None:
     assert wrapped("nothing changed; run `lastgood verify --repair`", 40)[1] == "`lastgood verify --repair`"
 
 
-def test_a_command_in_a_column_stays_whole() -> None:
+def test_a_command_in_a_column_is_broken_as_a_shell_takes_it() -> None:
     command = "lastgood -C NEW_PLACE workspace attach /home/ada/projects/shop"
     lines = pairs([("health", f"  if it was moved: {command}")], limit=60)
-    assert lines == ["health    if it was moved:", f"            {command}"]
-    assert pairs([("health", f"  {command}")], limit=60) == [f"health    {command}"]
+    assert lines == [
+        "health    if it was moved:",
+        "            lastgood -C NEW_PLACE \\",  # as a shell takes it
+        "              workspace attach /home/ada/projects/shop",
+    ]
+    assert pairs([("health", f"  {command}")], limit=60) == [
+        "health    lastgood -C NEW_PLACE \\",
+        "            workspace attach /home/ada/projects/shop",
+    ]
 
 
 def test_what_belongs_together_is_read_in_one_line() -> None:

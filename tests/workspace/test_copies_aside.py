@@ -74,5 +74,9 @@ def test_a_trial_restore_that_comes_out_wrong_is_told(
     saved = workspace.save("one").checkpoint
     with monkeypatch.context() as patch:
         patch.setattr(os, "fchmod", lambda *_at: None)  # a file system without permissions
-        report = workspace.verify(saved.id, deep=True)
+        before = os.umask(0o111)
+        try:
+            report = workspace.verify(saved.id, deep=True)
+        finally:
+            os.umask(before)
     assert [(one.id, one.files) for one in report.damaged] == [(saved.id, (b"tool",))]

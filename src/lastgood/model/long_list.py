@@ -187,7 +187,9 @@ class _Folder:
     def oid(self) -> bytes:
         """The id of that tree."""
         if self._oid is None:
-            self._oid = _tree_id(_PART_HEADS, [part.oid for part in self.parts])
+            # Most are known, and not asked by a call.
+            oids = [part._oid or part.oid for part in self.parts]  # noqa: SLF001 - of this file
+            self._oid = _tree_id(_PART_HEADS, oids)
         return self._oid
 
     def entries(self) -> list[Entry]:
