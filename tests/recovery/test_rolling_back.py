@@ -484,6 +484,24 @@ def test_what_a_person_changed_before_the_open_turn_stays(workspace: Workspace, 
     assert ((project / "mine").read_text(), (project / "plan").read_text()) == ("2", "a plan")
 
 
+def test_a_second_rollback_leads_no_further_than_the_open_turn(workspace: Workspace, project: Path) -> None:
+    """P7b: what a person changed before the prompt stays, also once the turn was taken back, and undone."""
+    (project / "mine").write_text("1")
+    host = Host(workspace, project)
+    host.tells("session-start")
+    (project / "mine").write_text("2")
+    host.asked("tidy up")
+    (project / "plan").write_text("a plan")
+    (session,) = workspace.sessions()
+    workspace.recover(session.id, roll_back=True, force=True)
+
+    workspace.recover(session.id, roll_back=True, force=True)
+    workspace.undo()
+    workspace.recover(session.id, roll_back=True, force=True)
+
+    assert ((project / "mine").read_text(), (project / "plan").exists()) == ("2", False)
+
+
 def test_what_a_rewind_took_back_does_not_come_back(workspace: Workspace, project: Path) -> None:
     """P7b: nothing of the session leads to where one stands then; where it began may be deleted by then."""
     (project / "mine").write_text("1")

@@ -217,7 +217,7 @@ def way_back(run: SessionReport, workspace: Workspace) -> WayBack | None:
 
 def _where(target: Checkpoint, run: SessionReport, workspace: Workspace) -> str:
     now, turn = time.time_ns(), last_turn(run.session, workspace)
-    if turn is not None and turn.state == "running" and turn.stood == target.id:
+    if turn is not None and turn.state in {"running", "unknown"} and turn.stood == target.id:
         asked = ago(turn.started_at, now=now)
         return f"before {quoted_words(turn.name)} (asked {asked}; {target.short_id})"
     return called(target, made=True)

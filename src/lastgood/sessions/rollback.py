@@ -131,8 +131,10 @@ def _open_turns(context: Context, session: Session) -> set[str]:
     """Return where the turns of a host's session began of which nobody saw the end."""
     if session.exclusive:  # a step of it that is of no task is no turn
         return set()
-    running = context.work.effects(session.workspace_key, session=session.id, state="running")
-    return {one.stood for one in running if one.task is None and one.stood is not None}
+    steps = context.work.effects(session.workspace_key, session=session.id)
+    # A rollback, too, leaves its turn without a known end: the next one leads there again, and no further.
+    turns = [one for one in steps if one.task is None and one.state in {"running", "unknown"}]
+    return {one.stood for one in turns if one.stood is not None}
 
 
 def _before(context: Context, begun: Effect) -> Checkpoint | None:
