@@ -1,4 +1,4 @@
-"""The least that a Python program can do for a save or a restore that keeps what is promised.
+"""The least that we found a Python program to do for a save or a restore that keeps what is promised.
 
 Straight-line code that imports nothing of lastgood's, and no more than a process that measures its own
 start needs. It leaves behind what a save and a restore of ours leave, as git reads it, and asks what they
@@ -20,12 +20,13 @@ have to ask:
 It waits for the disk as seldom as that allows, by an order of its own: the journal's bytes go to the disk
 beside the guard's, its name beside theirs, and the last row while the folders do.
 
-It leaves out, and so is less than any program that keeps every promise: files and folders that come or go,
-links, other permissions than the usual, hostile names, mounts, files too large or unreadable, ignore files
-and a repository of the project's, to look what is stored already, to bring back what another process saved
-or what lies further back, other processes at the same workspace, sessions, progress and conversations (it
-asks whether there are any), full and failing disks, stopped and killed processes, a cache that is written
-anew when it has grown, the catalogue's log carried over at the end, and every error that says what to do.
+It leaves out, and so is less than any program that keeps every promise: files and folders that come or
+go, links, other permissions than the usual, hostile names, mounts, file systems whose times do not prove
+each version, files too large or unreadable, ignore files and a repository of the project's, to look what
+is stored already, to bring back what another process saved or what lies further back, other processes at
+the same workspace, sessions, progress and conversations (it asks whether there are any), full and failing
+disks, stopped and killed processes, a cache that is written anew when it has grown, the catalogue's log
+carried over at the end, and every error that says what to do.
 What it has seen stays in memory between two verbs of a process.
 """
 

@@ -622,6 +622,7 @@ class PackFile:
         """Return a small content made at one go; None where it does not come out, whatever the reason.
 
         By ISA-L where that is loaded: it takes two thirds of the time, and has words of its own for damage.
+        It takes some damaged streams that zlib refuses; their content is proven by its id like any other.
         """
         most = size + (size >> 8) + _LEAST_STEP
         if len(window) < most:
