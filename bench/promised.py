@@ -50,11 +50,14 @@ from bare import BASIC, NOFOLLOW, STATX_BYTES, Answer, Call, connect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _thread import LockType
     from collections.abc import Callable, Sequence
     from typing import Protocol
 
     # A folder, the place of a file in what is asked of it, and the ids of its content before and now.
     Change = tuple["Folder", int, bytes, bytes]
+    # What a thread is to do, with which files, what went wrong, and what it lets go of in the end.
+    Task = tuple[Callable[[Sequence[int]], None], Sequence[int], list[OSError], LockType]
 
     class Digest(Protocol):
         def digest(self) -> bytes: ...
@@ -782,7 +785,13 @@ class _Hand:
     def __init__(self) -> None:
         self._begun = allocate_lock()
         self._begun.acquire()
+        self._task: Task | None = None
         start_new_thread(self._run, ())
+
+    def end(self) -> None:
+        """End it, which has nothing to do."""
+        self._task = None
+        self._begun.release()
 
     def begin(self, work: Callable[[Sequence[int]], None], files: Sequence[int]) -> Callable[[], None]:
         """Begin something with files, and return what waits for its end, and raises its fault."""
@@ -802,6 +811,8 @@ class _Hand:
     def _run(self) -> None:
         while True:
             self._begun.acquire()
+            if self._task is None:
+                return
             work, files, faults, ended = self._task
             try:
                 work(files)
@@ -812,6 +823,12 @@ class _Hand:
 
 
 IDLE: list[_Hand] = []
+
+
+def end_idle() -> None:
+    """End the threads that have nothing to do: beside them a process has its scans made elsewhere."""
+    while IDLE:
+        IDLE.pop().end()
 
 
 def _beside(work: Callable[[Sequence[int]], None], files: Sequence[int]) -> Callable[[], None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import subprocess
+from _thread import _count
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tools.judge import git_faults
+from tools.living import eventually
 
 if TYPE_CHECKING:
     from promised import Promised
@@ -59,9 +61,17 @@ def git(*words: str | Path) -> str:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.syspath_prepend(Path(__file__).parent.parent / "bench")
-    bench = Bench(tmp_path)
+    bench, threads = Bench(tmp_path), _count()
     yield bench
     assert git_faults(bench.store) == ""
+    assert eventually(lambda: threads_left() <= threads)
+
+
+def threads_left() -> int:
+    from promised import end_idle
+
+    end_idle()
+    return _count()
 
 
 def test_what_it_saves_is_what_git_would_though_each_save_is_another_process(bench: Bench) -> None:
