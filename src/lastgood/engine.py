@@ -210,8 +210,8 @@ class EngineReader(CheckpointReader, Protocol):
         Of the commits ``besides`` something may be missing: they are being freed.
         """
 
-    def packs(self) -> int:
-        """Return how many packs there are (consolidation is due at 64)."""
+    def packs(self, *, lately: bool = False) -> int:
+        """Return how many packs there are, or ``lately`` were (consolidation is due at 64)."""
 
     def stored_bytes(self) -> int:
         """Return what all packs and indexes take of the disk, in bytes."""

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from lastgood.engine import Engine, ObjectWriter
 from lastgood.errors import Invalid
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, TreeId
-from lastgood.objects import apply_delta
+from lastgood.objects import apply_delta, decode_tree
 from lastgood.objects.pack import Index, encode_index
 from lastgood.testing.engine_suite import directory_entry, file_entry, save
 from lastgood.testing.git_store import SEALED, GitStore
@@ -596,6 +596,53 @@ def test_a_pack_that_came_in_the_tick_of_the_last_look_is_found(
     commit = save(other, 1, {b"f": b"content"})
     assert store.engine.missing([commit]) == set()
     assert store.engine.contents(commit).manifest == b'{"number":1}'
+
+
+# --- What others publish is looked for now and then; what is relied upon, each time ---
+
+
+def test_a_save_stores_again_what_a_pack_had_that_was_taken_away(store: Store) -> None:
+    """It looks at the packs it rests on, however lately all of them were listed."""
+    save(store.engine, 1, {b"f": b"content"})
+    store.engine.missing([os.urandom(20) for _ in range(500)])
+    for path in store.packs.iterdir():
+        path.unlink()
+    again = save(store.engine, 2, {b"f": b"content"})
+    reader = store.open()
+    (entry,) = reader.directory(reader.contents(again).workspace)
+    assert reader.read_blob(entry.oid) == b"content"
+
+
+def test_what_a_pack_had_that_was_taken_away_is_missing(store: Store) -> None:
+    commit = save(store.engine, 1, {b"f": b"content"})
+    store.engine.missing([os.urandom(20) for _ in range(500)])
+    assert store.engine.missing([commit]) == set()
+    for path in store.packs.iterdir():
+        path.unlink()
+    assert store.engine.missing([commit]) == {commit}
+
+
+def test_what_others_published_a_while_ago_is_not_stored_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = store.open()
+    save(store.engine, 1, {b"a": b"own"})
+    save(other, 2, {b"b": b"others'"})
+    moment = time.monotonic() + 3600
+    monkeypatch.setattr(time, "monotonic", lambda: moment)
+    writer = store.engine.writer()
+    assert writer.lacks([writer.blob(b"others'"), writer.blob(b"own")]) == set()
+    assert writer.stored_bytes == store.engine.writer().stored_bytes
+    writer.abandon()
+
+
+def test_small_trees_lie_in_a_small_pack_as_they_are_and_git_reads_them(store: Store) -> None:
+    commit = save(store.engine, 1, {b"name%d" % number: b"content %d" % number for number in range(9)})
+    tree = store.engine.contents(commit).workspace.tree
+    (pack,) = store.packs.glob("*.pack")
+    content = store.git("cat-file", "tree", tree.hex())
+    assert content in pack.read_bytes()
+    assert len(decode_tree(content)) == 9
 
 
 def test_git_reads_the_places_in_a_pack_of_more_than_two_gibibytes() -> None:

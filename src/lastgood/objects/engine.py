@@ -103,9 +103,9 @@ class GitEngine(GitReader):
             self.close()
         return done
 
-    def packs(self) -> int:
-        """Return how many packs there are."""
-        return len(self.stored.look())
+    def packs(self, *, lately: bool = False) -> int:
+        """Return how many packs there are, or ``lately`` were."""
+        return len(self.stored.look_lately() if lately else self.stored.look())
 
     def stored_bytes(self) -> int:
         """Return what all packs and indexes take of the disk, in bytes."""
@@ -177,15 +177,13 @@ class GitEngine(GitReader):
         self.stored.close()
 
     def _writer(self, draft: PackDraft | None) -> GitWriter:
-        writer = GitWriter(
+        return GitWriter(
             self._layout,
             packs=self.stored,
             hasher=self.hasher,
             compressor=self._compressor,
             draft=draft,
         )
-        writer.distrust(suspect_packs(self._layout))
-        return writer
 
     def _git(self) -> Git:
         from lastgood.objects.merge_text import Git

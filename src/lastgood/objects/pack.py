@@ -454,6 +454,11 @@ class PackFile:
         return self._index
 
     @property
+    def is_there(self) -> bool:
+        """Whether its index lies there still: then nobody has taken the pack away."""
+        return os.path.lexists(self.path + b".idx")
+
+    @property
     def index_fits(self) -> bool:
         """Whether the index is sound and the one of this pack."""
         held = self.is_open

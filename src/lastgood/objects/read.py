@@ -32,7 +32,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from lastgood.objects import Row
     from lastgood.objects.pack import IndexEntry
@@ -129,13 +129,12 @@ class GitReader:
 
     def missing(self, oids: Iterable[bytes]) -> set[bytes]:
         """Return those ids of which nothing is stored (an index look-up, not a proof of content)."""
-        holds = self.stored.holds
-        lacking = {oid for oid in oids if not holds(oid)}
+        lacking = self.stored.lacking(oids)
         if lacking and self.stored.changed():
             self.stored.refresh()
-            lacking = {oid for oid in lacking if not holds(oid)}
+            lacking = self.stored.lacking(lacking)
         if lacking and self.stored.heal(self.hasher):
-            lacking = {oid for oid in lacking if not holds(oid)}
+            lacking = self.stored.lacking(lacking)
         return lacking
 
     def contents(self, commit: bytes) -> Contents:
@@ -275,6 +274,8 @@ _FINE_STEP = 50_000_000
 _COARSE_STEP = 2_000_000_000
 _SECOND = 1_000_000_000
 _UNSURE = (0, 0)
+# So long (seconds) others' packs may be there before who only wants to store nothing twice looks for them.
+_LATELY = 1.0
 
 
 class Packs:
@@ -284,6 +285,7 @@ class Packs:
         "_ages",
         "_apart",
         "_folder",
+        "_listed",
         "_looked",
         "_open",
         "_packs",
@@ -300,6 +302,7 @@ class Packs:
         # By their names: the newest first.
         self._ages: dict[bytes, int] = {}
         self._stamp = _UNSURE
+        self._listed = 0.0
         self._looked = 0
         self._table: dict[bytes, PackFile] = {}
         self._tabled: set[bytes] = set()
@@ -321,8 +324,19 @@ class Packs:
             self.refresh()
         return self.all()
 
+    def look_lately(self) -> list[PackFile]:
+        """Return the packs as `look` does; what others published within the last second may be left out.
+
+        Where many save at once each would list them all for each save, to find what is stored already among
+        what others just stored. What is relied upon is asked for by its name (`PackFile.is_there`).
+        """
+        if self.unreadable or time.monotonic() - self._listed > _LATELY:
+            return self.look()
+        return self.all()
+
     def refresh(self) -> None:
         """Look again which packs there are."""
+        self._listed = time.monotonic()
         known = {pack.name: pack for pack in self._packs or ()}
         found: list[PackFile] = []
         now = time.time_ns()
@@ -356,19 +370,19 @@ class Packs:
         else:
             self._looked = min(self._looked, _PATIENCE)  # past it, the next look-up takes the new ones in
 
-    def take_in(self, name: bytes) -> None:
-        """Know of a pack that was just published here; others may have come or gone meanwhile."""
+    def take_in(self, name: bytes, oids: Collection[bytes]) -> None:
+        """Know of a pack that was just published here with some objects; others may have come or gone."""
         if self._packs is None or name in self._ages:
             return
         pack = PackFile(self._folder, name)
-        try:
-            age = -os.stat(pack.path + _IDX).st_mtime_ns
-        except OSError:
-            return  # it was joined with others already
-        self._ages[name] = age
-        self._packs = sorted([pack, *self._packs], key=lambda pack: (self._ages[pack.name], pack.name))
+        self._ages[name] = -time.time_ns()
+        self._packs = [pack, *self._packs]
         self._stamp = _UNSURE
-        self._looked = min(self._looked, _PATIENCE)
+        if self._looked > _PATIENCE and len(oids) <= _SMALL_PACK and len(self._table) <= _TABLE_LIMIT:
+            self._table.update(dict.fromkeys(oids, pack))
+            self._tabled.add(name)
+        else:
+            self._looked = min(self._looked, _PATIENCE)
 
     def changed(self) -> bool:
         """Tell whether packs may have come or gone since the last look."""
@@ -378,11 +392,23 @@ class Packs:
             return True
         return self._stamp == _UNSURE or self._stamp != (folder.st_mtime_ns, folder.st_ino)
 
-    def holds(self, oid: bytes) -> bool:
-        """Tell whether any index names an object."""
+    def first(self, oid: bytes) -> PackFile | None:
+        """Return a pack whose index names an object; None if none does."""
         if self._looked > _PATIENCE:  # then the table is whole
-            return oid in self._table or any(self._look(pack, oid) >= 0 for pack in self._apart)
-        return any(True for _ in self.find(oid))
+            found = self._table.get(oid)
+            if found is not None or not self._apart:
+                return found
+            return next((pack for pack in self._apart if self._look(pack, oid) >= 0), None)
+        return next((pack for pack, _ in self.find(oid)), None)
+
+    def lacking(self, oids: Iterable[bytes]) -> set[bytes]:
+        """Return those ids that no index names of a pack that is there."""
+        asked = set(oids)
+        first = {oid: self.first(oid) for oid in asked}
+        if not all(pack.is_there for pack in set(first.values()) if pack is not None):
+            self.refresh()
+            first = {oid: self.first(oid) for oid in asked}
+        return {oid for oid, pack in first.items() if pack is None}
 
     def find(self, oid: bytes) -> Iterator[tuple[PackFile, int]]:
         """Yield every place of an object: pack and offset, newest pack first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from _struct import pack
 
 from lastgood.errors import Internal, Invalid, Storage
 from lastgood.model.tree import TreeId, plain_entry
@@ -27,7 +28,7 @@ from lastgood.objects import (
 )
 from lastgood.objects.pack import PackDraft, entry_header, publish_draft
 from lastgood.objects.read import GitReader
-from lastgood.objects.repository import COPY_BYTES, storage, sync_directory
+from lastgood.objects.repository import COPY_BYTES, storage, suspect_packs, sync_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from lastgood.objects import Hasher
     from lastgood.objects.borrow import BlobImport
     from lastgood.objects.deflate_process import Answer, DeflateProcess, FileMaker, Files, Job, Made
+    from lastgood.objects.pack import PackFile
     from lastgood.objects.read import Packs
     from lastgood.objects.repository import Layout
 
@@ -56,6 +58,13 @@ _PROCESS_BYTES = 4 << 20
 _FASTER_BYTES = 512 << 10
 # The other process is handed this much at a time.
 _BATCH_BYTES = 256 << 10
+# The head of zlib's format, and of the last block of bytes that are as they are; so many it has at most.
+_STORED = b"\x78\x01\x01"
+_MOST_STORED = 0xFFFF
+# Ids are most of a directory's tree, and hardly compress: in a small pack, which is joined with others before
+# long (and compressed then), a tree of a few of them is kept as it is for a tenth of the time.
+_SMALL_TREE_BYTES = 4 << 10
+_SMALL_TREES_WITHIN = 256 << 10
 
 
 def _plain(content: bytes) -> bytes:
@@ -75,6 +84,14 @@ def _fastest() -> Callable[[bytes], bytes]:
         return bytes(isal_zlib.compress(content, LEVEL))
 
     return faster
+
+
+def _stored(content: bytes) -> bytes:
+    """Return a content of up to 65,535 bytes as zlib's format has it where nothing is compressed."""
+    size = len(content)
+    return b"".join(
+        [_STORED, pack("<HH", size, size ^ _MOST_STORED), content, pack(">I", zlib.adler32(content))]
+    )
 
 
 class Compressor:
@@ -133,7 +150,7 @@ class Deflater:
         from lastgood.objects.deflate_process import begin
 
         self.drain()
-        self._second = begin(self._entry, files=files)
+        self._second = begin(self._compressed, files=files)
         return self._second is not None
 
     def offer_files(self, folders: Sequence[Folder]) -> Files | None:
@@ -193,7 +210,7 @@ class Deflater:
         if before < _PROCESS_BYTES <= self._total:
             from lastgood.objects.deflate_process import begin
 
-            self._second = begin(self._entry)
+            self._second = begin(self._compressed)
 
     def _hand_over(self, second: DeflateProcess) -> None:
         batch, self._batch, self._batched = self._batch, [], 0
@@ -214,6 +231,13 @@ class Deflater:
             self._draft.add(oid, *self._entry(kind, content))
 
     def _entry(self, kind: int, content: bytes) -> tuple[int, bytes]:
+        size = len(content)
+        if kind == TREE and size <= _SMALL_TREE_BYTES and self._draft.size <= _SMALL_TREES_WITHIN:
+            raw = entry_header(kind, size) + _stored(content)
+            return zlib.crc32(raw), raw
+        return self._compressed(kind, content)
+
+    def _compressed(self, kind: int, content: bytes) -> tuple[int, bytes]:
         raw = entry_header(kind, len(content)) + self._compressor.compress(content)
         return zlib.crc32(raw), raw
 
@@ -249,6 +273,7 @@ class GitWriter:
         "_packs",
         "_parted",
         "_rests",
+        "_there",
         "published",
     )
 
@@ -261,14 +286,15 @@ class GitWriter:
         compressor: Compressor,
         draft: PackDraft | None = None,
     ) -> None:
-        packs.look()
         self._import: BlobImport | None = None
         self._lent: frozenset[bytes] = frozenset()
         self._imported = False  # one attempt: what cannot be copied is stored by whoever adds it
         self._rests = False  # whether something was added that only the import has
         self._copied = 0  # bytes of an import, and of parts, that are published
         self._parted = 0  # the objects in those parts
-        self._distrusted: frozenset[bytes] = frozenset()
+        # The packs that nothing rests on, and those found to be there by now; not known before it is asked.
+        self._distrusted: frozenset[bytes] | None = None
+        self._there: set[PackFile] = set()
         self._garbled: set[bytes] = set()
         self._layout = layout
         self._packs = packs
@@ -506,9 +532,10 @@ class GitWriter:
         """
         if self._closed:
             raise Internal("the pack is published or abandoned already", hint="report this")
-        beside = self._import is not None
+        beside, added = self._import is not None, frozenset[bytes]()
         try:
             self._deflater.drain()
+            added = frozenset([oid for oid, _, _ in self._draft.entries])
             self._publish_import(durable=durable)
             if self._draft.entries:
                 self.published = publish_draft(self._draft, self._layout, durable=durable)
@@ -521,7 +548,7 @@ class GitWriter:
         if beside:
             self._packs.refresh()
         elif self.published:
-            self._packs.take_in(self.published)
+            self._packs.take_in(self.published, added)
 
     def _publish_import(self, *, durable: bool) -> None:
         if not self.settle_imports():
@@ -594,9 +621,18 @@ class GitWriter:
     def _stored(self, oid: bytes) -> bool:
         if oid in self._garbled:
             return False
-        if not self._distrusted:
-            return self._packs.holds(oid)
-        return any(pack.name not in self._distrusted for pack, _ in self._packs.find(oid))
+        if self._distrusted is None:
+            self._distrusted = suspect_packs(self._layout)
+            self._packs.look_lately()
+        first = self._packs.first(oid)
+        if first is None or first in self._there:
+            return first is not None
+        if not first.is_there:
+            self._packs.refresh()
+        elif first.name not in self._distrusted:
+            self._there.add(first)
+            return True
+        return any(one.name not in self._distrusted for one, _ in self._packs.find(oid))
 
     def _has(self, oid: bytes) -> bool:
         """Tell whether an object that is being added needs not be stored."""

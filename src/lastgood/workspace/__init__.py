@@ -225,7 +225,7 @@ class AutoMaintenance:
 
 def _is_due(context: Context) -> bool:
     """Tell whether there are many packs, or (asked now and then) clearly too many checkpoints."""
-    packs = context.engine.packs()
+    packs = context.engine.packs(lately=True)
     if packs >= PACKS_DUE:
         return True
     limit = context.settings.limits.max_checkpoints
