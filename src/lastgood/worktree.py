@@ -196,8 +196,14 @@ class FileReader(Protocol):
         It keeps directories open, so it is for a time in which nothing of ours changes any.
         """
 
-    def proving(self) -> AbstractContextManager[Callable[[bytes], Proof]]:
-        """Do so with what is evidence for it: as it was read, and by what that is told."""
+    def proving(
+        self, contents: Mapping[bytes, bytes] = {}
+    ) -> AbstractContextManager[Callable[[bytes, Entry | None], Proof]]:
+        """Do so with what is evidence for it: as it was read, and by what that is told.
+
+        What is handed out is told, too, what is expected at a path; ``contents`` are some that were proven,
+        by their ids, to compare it with.
+        """
 
     def read(self, path: bytes, entry: Entry) -> bytes | None:
         """Return the content of a file, or the target of a link; None if it is not this entry's any more."""
@@ -248,12 +254,15 @@ class Applier(TreeWriter, Protocol):
         token: str,
         objects: ObjectReader,
         stamp: Callable[[bytes], Stamp | None],
+        contents: dict[bytes, bytes] | None = None,
         closed: Mapping[bytes, int] = {},
         ready: Callable[[], None] = ...,
     ) -> Applied:
         """Carry out steps in the safe order and return one outcome a path, in the order of the steps.
 
-        Nothing is changed before ``ready`` returns. The last names are on the disk once that is waited for.
+        ``contents`` are some that were proven and are in memory, by their ids, to which what is read ahead
+        is added. Nothing is changed before ``ready`` returns. The last names are on the disk once that is
+        waited for.
         Directories that are opened to work in them are closed again in the end; ``closed`` are those
         that an interrupted apply may have left open, with the permissions that they had.
         A path whose stamp no longer fits is left alone and fails with reason "changed". Temporary

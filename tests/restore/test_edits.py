@@ -16,6 +16,7 @@ import pytest
 
 from lastgood import renames
 from lastgood.model.operation import Outcome, Step
+from lastgood.model.tree import FILE, Entry
 from lastgood.restore.site import discard
 from tools.forest import TOKEN, Field, Names, Node, folder, read_in, stamps
 from tools.values import not_none
@@ -28,7 +29,8 @@ Act = Callable[[], None]
 
 A: Node = (0o644, b"a")
 B: Node = (0o644, b"b")
-EDIT: Node = (0o644, b"the latest work")
+# As long as what is expected: nothing but its bytes tells it from that.
+EDIT: Node = (0o644, b"e")
 NEWER: Node = (0o644, b"and then this")
 
 
@@ -104,6 +106,13 @@ def makes_link(field: Field, path: bytes) -> Act:
     return act
 
 
+def open_files() -> list[str]:
+    """Return the names of what is open in this process."""
+    here = "/proc/self/fd"
+    places = (os.path.join(here, one) for one in os.listdir(here))
+    return [os.readlink(place) for place in places if os.path.lexists(place)]
+
+
 EDITORS = pytest.mark.parametrize("editor", [writes, replaces], ids=["in place", "by rename"])
 
 
@@ -170,7 +179,7 @@ def test_of_two_edits_around_a_replacement_the_newer_stays_and_the_older_is_kept
         window.before(b"a", edits[0], lambda: None, edits[1])
     outcomes = field.apply(steps)
     assert field.now() == {b"a": NEWER}
-    assert kept_of(outcomes) == [b"the latest work"]
+    assert kept_of(outcomes) == [EDIT[1]]
     assert outcomes[0].result == "failed"
     assert os.fsdecode(outcomes[0].kept or b"?") in not_none(outcomes[0].reason)
 
@@ -504,6 +513,34 @@ def test_a_file_that_lives_on_by_another_name_is_held_no_longer_than_the_look(fi
     assert field.now() == {}
 
 
+def test_where_nothing_can_be_opened_what_is_gone_and_open_still_is_closed_first(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [b"%d" % number for number in range(9)]
+    field.lay(dict.fromkeys(files, A))
+    steps, system = field.plan(dict.fromkeys(files, B)), os.open
+
+    def crowded(path: bytes, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        gone = [file for file in open_files() if file.endswith(".old (deleted)")]
+        if path.endswith(renames.OLD) and gone:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return system(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", crowded)
+    outcomes = field.apply(steps)
+    assert {(one.result, one.reason) for one in outcomes} == {("restored", None)}
+    assert field.now() == dict.fromkeys(files, B)
+
+
+def test_what_is_not_what_was_expected_is_proven_to_be_what_it_is(field: Field) -> None:
+    """Bytes that are in memory are compared with, and nothing but they have their id."""
+    field.lay({b"a": EDIT, b"b": B, b"longer": (0o644, b"b and more")})
+    want = Entry(name=b"", kind=FILE, mode=0o644, oid=field.forest.blob(b"b"))
+    with field.applier.proving({want.oid: b"b"}) as prove:
+        found = [not_none(prove(path, want).entry).oid for path in (b"a", b"b", b"longer")]
+    assert found == [field.forest.blob(content) for content in (b"e", b"b", b"b and more")]
+
+
 # A file is deleted, made, or changes its kind
 
 
@@ -521,7 +558,7 @@ def test_a_file_made_just_after_an_edited_one_was_moved_stays_beside_it(field: F
     window.before(b"a", writes(field, b"a", EDIT), writes(field, b"a", NEWER))
     outcomes = field.apply(steps)
     assert field.now() == {b"a": NEWER}
-    assert kept_of(outcomes) == [b"the latest work"]
+    assert kept_of(outcomes) == [EDIT[1]]
 
 
 def test_a_file_made_just_before_ours_stays(field: Field, window: Window) -> None:
@@ -599,7 +636,7 @@ def test_a_directory_changed_just_before_it_makes_room_stays(
     monkeypatch.undo()
     assert field.now()[b"a"] != B
     with open(field.at(name), "rb") as file:
-        assert file.read() == b"the latest work"
+        assert file.read() == EDIT[1]
     assert results(outcomes)[b"a"] == ("failed", "changed")
     assert os.listdir(field.at(b"a/sub")) != []
     assert sorted(os.listdir(field.root)) == [b"a"]

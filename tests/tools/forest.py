@@ -230,7 +230,11 @@ class Field:
         return plan(tree, present, evidence=evidence, paths=paths, discard=discard)
 
     def apply(self, steps: Sequence[Step]) -> Sequence[Outcome]:
-        applied = self.applier.apply(steps, token=TOKEN, objects=self.forest, stamp=stamps(self.root))
+        ends = [end for step in steps for end in (step.have, step.want) if end is not None and end.oid]
+        contents = {end.oid: self.forest.read_blob(end.oid) for end in ends if end.kind == FILE}
+        applied = self.applier.apply(
+            steps, token=TOKEN, objects=self.forest, stamp=stamps(self.root), contents=contents
+        )
         applied.wait()
         applied.end()
         return applied.outcomes

@@ -27,7 +27,7 @@ from lastgood.paths import ancestors, is_beyond, join, parent, printable, to_tex
 from lastgood.renames import is_temporary, token_of
 from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
 from lastgood.restore.plan import ORDER, UNTOUCHED, action_between, in_order
-from lastgood.restore.site import Changed, PathReader, Site, content_at, leave
+from lastgood.restore.site import Changed, PathReader, Site, content_at, in_memory, leave
 from lastgood.root import make_again, take_away
 
 TYPE_CHECKING = False
@@ -95,10 +95,9 @@ class PlanExecutor:
         self,
         steps: Sequence[Step],
         *,
-        directories: Directories,
-        token: str,
+        site: Site,
         objects: ObjectReader,
-        stamp: Callable[[bytes], Stamp | None],
+        contents: dict[bytes, bytes],
         flush: Flush,
         kept: bytes | None,
         full: Callable[[OSError, bytes], NoRoom],
@@ -108,11 +107,13 @@ class PlanExecutor:
         self._ready = ready
         self._full = full
         self._steps = steps
-        self._directories = directories
-        self._site = Site(directories, token=token, stamp=stamp)
-        self._displaced = Displaced(self._site, kept=kept, steps=steps)
+        self._directories = site.directories
+        self._site = site
+        self._displaced = Displaced(self._site, kept=kept, steps=steps, contents=contents)
         removals = {step.path: step for step in steps if step.action in {"delete", "rmdir"}}
-        self._chunk = Chunk(self._site, objects, displaced=self._displaced, removals=removals)
+        self._chunk = Chunk(
+            self._site, objects, displaced=self._displaced, removals=removals, contents=contents
+        )
         # By number of the step; a step without a remark went well.
         self._remarks: dict[int, tuple[Result, str]] = {}
         # What is to be said of what came out of paths, and what has yet to be settled of it.
@@ -255,12 +256,20 @@ class PlanExecutor:
         self._site.close_gone()
         for number, step in list(self._unsettled.items()):
             try:
-                settled = self._displaced.settle(step)
+                settled = self._settled_at_once(step)
             except OSError:
                 continue
             del self._unsettled[number]
             self._note(number, settled)
         self._site.close_gone(beside=True)
+
+    def _settled_at_once(self, step: Step) -> Settled | None:
+        try:
+            return self._displaced.settle(step)
+        except OSError as error:
+            if error.errno not in CROWDED or not self._site.close_gone():  # what is gone is open still
+                raise
+            return self._displaced.settle(step)
 
     def _settle_rest(self) -> None:
         self._settle_each()
@@ -552,11 +561,13 @@ class DescriptorApplier:
         return PathReader(self._root)
 
     @contextmanager
-    def proving(self) -> Iterator[Callable[[bytes], Proof]]:
+    def proving(
+        self, contents: Mapping[bytes, bytes] = {}
+    ) -> Iterator[Callable[[bytes, Entry | None], Proof]]:
         """Look at many paths as `looking` does, with the evidence for what they hold."""
         looking = PathReader(self._root)
         with looking:
-            yield looking.proof
+            yield lambda path, likely: looking.proof(path, in_memory(contents, likely))
 
     def read(self, path: bytes, entry: Entry) -> bytes | None:
         """Return the content of a file, or the target of a link; None if it is not this entry's any more."""
@@ -577,6 +588,7 @@ class DescriptorApplier:
         token: str,
         objects: ObjectReader,
         stamp: Callable[[bytes], Stamp | None],
+        contents: dict[bytes, bytes] | None = None,
         closed: Mapping[bytes, int] = {},
         ready: Callable[[], None] = _nothing,
     ) -> Applied:
@@ -588,7 +600,14 @@ class DescriptorApplier:
         """
         _refuse(steps, objects)
         return self._run(
-            steps, token=token, objects=objects, stamp=stamp, flush=sync_all, closed=closed, ready=ready
+            steps,
+            token=token,
+            objects=objects,
+            stamp=stamp,
+            contents={} if contents is None else contents,
+            flush=sync_all,
+            closed=closed,
+            ready=ready,
         )
 
     def write_tree(
@@ -604,7 +623,7 @@ class DescriptorApplier:
         _refuse(steps, objects)
         self._make_root()
         carry = sync_all if durability == "full" else leave
-        applied = self._run(steps, token=_NEW, objects=objects, stamp=_no_stamp, flush=carry)
+        applied = self._run(steps, token=_NEW, objects=objects, stamp=_no_stamp, contents={}, flush=carry)
         applied.wait()
         applied.end()
         return applied.outcomes
@@ -627,7 +646,7 @@ class DescriptorApplier:
         found: list[tuple[bytes, Settled]] = []
         with Directories(self._root) as opened:
             site = Site(opened, token=token, stamp=_no_stamp)
-            displaced = Displaced(site, kept=self._kept, steps=steps, stored=stored)
+            displaced = Displaced(site, kept=self._kept, steps=steps, contents={}, stored=stored)
             for path in directories:
                 found.extend(displaced.clear(path))
         return tuple(_left(path, settled) for path, settled in found)
@@ -657,6 +676,7 @@ class DescriptorApplier:
         token: str,
         objects: ObjectReader,
         stamp: Callable[[bytes], Stamp | None],
+        contents: dict[bytes, bytes],
         flush: Flush,
         closed: Mapping[bytes, int] = {},
         ready: Callable[[], None] = _nothing,
@@ -665,10 +685,9 @@ class DescriptorApplier:
             _refuse_crowd(steps)
             return PlanExecutor(
                 steps,
-                directories=directories,
-                token=token,
+                site=Site(directories, token=token, stamp=stamp),
                 objects=objects,
-                stamp=stamp,
+                contents=contents,
                 flush=flush,
                 kept=self._kept,
                 full=lambda error, path: self._no_room(error, path, token=token),

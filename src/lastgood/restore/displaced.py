@@ -27,7 +27,7 @@ from lastgood.files import write_whole
 from lastgood.model.tree import DIRECTORY, LINK, PERMISSION_BITS, same_content
 from lastgood.paths import join, parent, printable, to_text
 from lastgood.renames import exchange, is_there, take
-from lastgood.restore.site import Changed, discard
+from lastgood.restore.site import Changed, discard, in_memory
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -56,8 +56,16 @@ class Chunk:
     """Some files on their way: all written, then all synced, then all renamed."""
 
     def __init__(
-        self, site: Site, objects: ObjectReader, *, displaced: Displaced, removals: Mapping[bytes, Step]
+        self,
+        site: Site,
+        objects: ObjectReader,
+        *,
+        displaced: Displaced,
+        removals: Mapping[bytes, Step],
+        contents: dict[bytes, bytes],
     ) -> None:
+        # Those that were proven and are in memory, by their ids.
+        self._contents = contents
         self._site = site
         self._displaced = displaced
         self._objects = objects
@@ -66,24 +74,23 @@ class Chunk:
         self._beside: dict[int, Step] = {}
         self._open: dict[int, int] = {}
         self._troubles: dict[int, OSError | None] = {}
-        # Contents that were read before they could be written, by number of their step.
-        self._ahead: dict[int, bytes] = {}
 
     def read_ahead(self, numbered: Iterable[tuple[int, Step]]) -> None:
         """Read what is to be written first, as far as it is little; nothing of the workspace is touched."""
         left = _AHEAD_BYTES
-        for number, step in numbered:
-            if step.want is None or step.want.kind == LINK:
+        for _, step in numbered:
+            if step.want is None or step.want.kind == LINK or step.want.oid in self._contents:
                 continue
             pieces = self._objects.pieces(step.want.oid)
             try:
                 content = next(pieces, b"")
+                # Where nothing follows it is proven.
                 if left < len(content) or next(pieces, None) is not None:
                     return
             except Damaged:  # to write it will say so
                 continue
             left -= len(content)
-            self._ahead[number] = content
+            self._contents[step.want.oid] = content
 
     def write(self, number: int, step: Step) -> None:
         """Write a step's content beside its target."""
@@ -98,15 +105,15 @@ class Chunk:
         mode = step.want.mode & PERMISSION_BITS
         descriptor = os.open(temporary, _CREATE, mode, dir_fd=directory)
         self._open[number] = descriptor
-        size = self._copied(number, step.want.oid, descriptor)
+        size = self._copied(step.want, descriptor)
         found = os.fstat(descriptor)
         if found.st_size != size:
             raise OSError(errno.EIO, "not all of it could be written")
         if stat.S_IMODE(found.st_mode) != mode:  # by the umask
             os.fchmod(descriptor, mode)
 
-    def _copied(self, number: int, oid: bytes, descriptor: int) -> int:
-        content = self._ahead.pop(number, None)
+    def _copied(self, want: Entry, descriptor: int) -> int:
+        content = self._contents.get(want.oid)
         if content is not None:
             try:
                 write_whole(descriptor, content)
@@ -114,7 +121,7 @@ class Chunk:
                 os.lseek(descriptor, 0, os.SEEK_SET)  # once more, by who says what is wrong
             else:
                 return len(content)
-        return self._objects.copy_blob(oid, descriptor)
+        return self._objects.copy_blob(want.oid, descriptor)
 
     def flush(self, flush: Flush) -> None:
         """Carry all contents through to the disk; `check` tells how that went."""
@@ -207,7 +214,8 @@ class Displaced:
     """Brings paths to their new content, and settles what comes out.
 
     ``kept`` is a folder outside for what people may still be writing to, None where there is none.
-    ``stored`` tells of a content whether the store has it, for where the steps are not known.
+    ``contents`` are proven ones, in memory by their ids. ``stored`` tells of a content whether the
+    store has it, for where the steps are not known.
     """
 
     def __init__(
@@ -216,10 +224,12 @@ class Displaced:
         *,
         kept: bytes | None,
         steps: Sequence[Step],
+        contents: Mapping[bytes, bytes],
         stored: Callable[[bytes], bool] | None = None,
     ) -> None:
         self._site = site
         self._folder = kept
+        self._contents = contents
         self._steps = {step.path: step for step in steps}
         self._stored = stored
         self._numbers: dict[int, bytes] | None = None
@@ -267,7 +277,11 @@ class Displaced:
         directory, _ = self._site.place(step.path)
         old = self._site.old(step.path)
         fate = discard(
-            old, directory, expected=lambda entry: self._knows(step.path, entry), hold=self._site.hold
+            old,
+            directory,
+            expected=lambda entry: self._knows(step.path, entry),
+            likely=in_memory(self._contents, step.have),
+            hold=self._site.hold,
         )
         if fate == "gone":
             return None

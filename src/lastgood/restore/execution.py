@@ -40,6 +40,8 @@ _OWNER = 0o700
 _GOING = frozenset({"write", "delete", "mkdir"})
 # The proofs of more than so many paths are not kept for the scan cache: they take a kilobyte each.
 _MOST_KEPT = 20_000
+# Of what a guard holds so much stays in memory, to be compared with what comes out of paths.
+_KEPT_BYTES = 1 << 20
 
 
 class Changed(Value):
@@ -67,13 +69,16 @@ def apply_plan(execution: PlanExecution) -> Changed:
 
         hold_merged(snapshot, plan)
     guard = snapshot.guard(restoring, before=execution.before, lists=execution.lists_beside())
-    journal, is_open = execution.begin(guard)
+    # Bytes that were read from the store and proven, by their ids: what paths hold is compared with them.
+    contents: dict[bytes, bytes] = {}
+    journal, is_open = execution.begin(guard, contents)
     try:  # directories, files in chunks (written beside, synced, exchanged), modes, deletions last
         applied = restoring.applier.apply(
             plan.steps,
             token=journal.operation,
             objects=restoring.context.engine,
             stamp=snapshot.scan.stamp,
+            contents=contents,
             closed=execution.closed,
             ready=is_open,
         )
@@ -81,16 +86,23 @@ def apply_plan(execution: PlanExecution) -> Changed:
         execution.abandon()
         raise
     try:
-        return _concluded(execution, applied, guard=guard, journal=journal)
+        return _concluded(execution, applied, guard=guard, journal=journal, contents=contents)
     finally:
         applied.end()
 
 
-def _concluded(execution: PlanExecution, applied: Applied, *, guard: str, journal: Journal) -> Changed:
+def _concluded(
+    execution: PlanExecution,
+    applied: Applied,
+    *,
+    guard: str,
+    journal: Journal,
+    contents: Mapping[bytes, bytes],
+) -> Changed:
     """Prove what was carried out, record it, and close the journal."""
     restoring, plan, snapshot = execution.restoring, execution.plan, execution.snapshot
     # While the last names go to the disk: what a path holds is the same before and after.
-    proven, brought = _proven(restoring.context, plan.steps, applied.outcomes)
+    proven, brought = _proven(restoring.context, plan.steps, applied.outcomes, contents)
     applied.wait()
     outcomes = execution.all_outcomes(proven)
     effective = execution.effective_steps(outcomes)
@@ -130,8 +142,11 @@ class PlanExecution(Value):
             return {}
         return parts.lists_beside(context, plan.parts, target=context.catalogue.get(plan.target))
 
-    def begin(self, guard: str) -> tuple[Journal, Callable[[], None]]:
-        """Refuse what cannot be carried out; return the open journal, and what waits until it is durable."""
+    def begin(self, guard: str, contents: dict[bytes, bytes]) -> tuple[Journal, Callable[[], None]]:
+        """Refuse what cannot be carried out; return the open journal, and what waits until it is durable.
+
+        What is read of the guard for that is added to ``contents``, as far as it is little.
+        """
         restoring, session = self.restoring, self.snapshot.standing.session
         journal = Journal(
             operation=restoring.new_operation(),
@@ -145,7 +160,7 @@ class PlanExecution(Value):
             closed=_closed(restoring.context, self.plan.steps),
         )
         with restoring.journal.opening(journal) as opening:
-            _refuse_lost(restoring.context, self.plan)
+            _refuse_lost(restoring.context, self.plan, contents)
         return journal, opening.wait
 
     def abandon(self) -> None:
@@ -248,7 +263,7 @@ def loses_content(step: Step) -> bool:
     return step.action in _GOING and is_content(step.have)
 
 
-def _refuse_lost(context: Context, plan: RestorePlan) -> None:
+def _refuse_lost(context: Context, plan: RestorePlan, contents: dict[bytes, bytes]) -> None:
     """Refuse if the store cannot give what is to be written, or give back what is going to go (rule T2).
 
     What the guard found stored already may have rotted since: only reading it tells.
@@ -270,12 +285,18 @@ def _refuse_lost(context: Context, plan: RestorePlan) -> None:
     if plan.discard:
         going -= context.engine.missing(going)
     rotten = []
+    room = _KEPT_BYTES
     for oid in sorted(going):
+        pieces = context.engine.pieces(oid)
         try:
-            for _ in context.engine.pieces(oid):
-                pass
+            content = next(pieces, b"")
+            more = sum(1 for _ in pieces)  # after the last of them it is proven
         except Damaged as error:
             rotten.append(error.message)
+            continue
+        if not more and len(content) <= room:
+            room -= len(content)
+            contents[oid] = content
     if rotten:
         raise Damaged(
             f"the store cannot hold what is there now: {rotten[0]}",
@@ -308,7 +329,10 @@ def _closed(context: Context, steps: Iterable[Step]) -> dict[bytes, int]:
 
 
 def _proven(
-    context: Context, steps: Iterable[Step], outcomes: Iterable[Outcome]
+    context: Context,
+    steps: Iterable[Step],
+    outcomes: Iterable[Outcome],
+    contents: Mapping[bytes, bytes],
 ) -> tuple[tuple[Outcome, ...], dict[bytes, Proof]]:
     """Return outcomes, and the proof for each path that changed, none of them where they are very many.
 
@@ -317,12 +341,13 @@ def _proven(
     wanted = {step.path: step.want for step in steps}
     proven: list[Outcome] = []
     brought: dict[bytes, Proof] = {}
-    with context.applier.proving() as prove:
+    with context.applier.proving(contents) as prove:
         for outcome in outcomes:
             told = outcome
             if outcome.result in EFFECTIVE:
-                proof = prove(outcome.path)
-                if not same_content(proof.entry, wanted[outcome.path]):
+                want = wanted[outcome.path]
+                proof = prove(outcome.path, want)
+                if not same_content(proof.entry, want):
                     told = outcome.replace(result="failed", reason="changed while it was being restored")
                 elif len(brought) <= _MOST_KEPT:
                     brought[outcome.path] = proof

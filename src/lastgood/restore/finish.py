@@ -161,7 +161,7 @@ class ResumedExecution(PlanExecution):
         """Return none: the guard that the journal names has them."""
         return {}
 
-    def begin(self, guard: str) -> tuple[Journal, Callable[[], None]]:  # noqa: ARG002 - the journal names the one of before
+    def begin(self, guard: str, contents: dict[bytes, bytes]) -> tuple[Journal, Callable[[], None]]:  # noqa: ARG002 - the journal names the guard of before
         """Return the journal, which is open: there is nothing to wait for."""
         return self.journal, lambda: None
 

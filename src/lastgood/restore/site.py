@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     Fate = Literal["gone", "held", "other"]
     # Returns what went wrong by descriptor.
     Flush = Callable[[Sequence[int]], dict[int, OSError]]
+    # An id, and the bytes of which it is.
+    Content = tuple[bytes, bytes]
 
 
 # --- What a path holds now, read anew and hashed as git hashes ---
@@ -56,6 +58,17 @@ _PIECE = 1 << 18
 _TRIES = 3
 _KEPT_FROM_US = frozenset({errno.EACCES, errno.EPERM})
 _READ_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def in_memory(contents: Mapping[bytes, bytes], entry: Entry | None) -> Content | None:
+    """Return the content of a file, if it is among those that were proven and are in memory.
+
+    What is read of a file and equals it has its id: nothing is hashed to know that.
+    """
+    if entry is None or entry.kind != FILE:
+        return None
+    content = contents.get(entry.oid)
+    return None if content is None else (entry.oid, content)
 
 
 def entry_at(name: bytes, directory: int) -> Entry | None:
@@ -78,14 +91,17 @@ def entry_at(name: bytes, directory: int) -> Entry | None:
     return Entry(name=name, kind=FILE, mode=stat.S_IMODE(found.st_mode), oid=oid)
 
 
-def proof_at(name: bytes, directory: int) -> Proof:
-    """Return what a name in a directory holds, as `entry_at` does, with the evidence for it."""
+def proof_at(name: bytes, directory: int, likely: Content | None = None) -> Proof:
+    """Return what a name in a directory holds, as `entry_at` does, with the evidence for it.
+
+    ``likely`` is what it is expected to be.
+    """
     before = _seen(name, directory)
     if before is None:
         return Proof(entry=entry_at(name, directory))
     if stat.S_ISREG(before.st_mode):
         # A write stamps the file first and copies then: of who writes already no time tells, but a lease.
-        oid, steady = _proven_file(name, directory)
+        oid, steady = _proven_file(name, directory, likely)
         entry = Entry(name=name, kind=FILE, mode=stat.S_IMODE(before.st_mode), oid=oid)
     else:
         found, steady = entry_at(name, directory), True
@@ -97,15 +113,15 @@ def proof_at(name: bytes, directory: int) -> Proof:
     return Proof(entry=entry, stat=before, steady=steady)
 
 
-def _proven_file(name: bytes, directory: int) -> tuple[bytes, bool]:
+def _proven_file(name: bytes, directory: int, likely: Content | None) -> tuple[bytes, bool]:
     """Return what `_file_id` does, and whether nobody was writing to the file before it was read."""
     try:
-        descriptor = open_regular(name, directory)
+        descriptor, before = opened_regular(name, directory)
     except OSError:
         return _file_id(name, directory), False
     try:
         steady = is_written_by_nobody(descriptor)
-        oid = _whole_id(descriptor)
+        oid, _ = _whole_id(descriptor, before, likely)
     except OSError:
         return b"", False
     finally:
@@ -160,14 +176,16 @@ def blob_id(content: bytes) -> bytes:
     return digest.digest()
 
 
-def steady_id(descriptor: int) -> bytes:
-    """Return the blob id of an open file, empty if it does not hold still."""
+def _steady_id(
+    descriptor: int, before: os.stat_result, likely: Content | None
+) -> tuple[bytes, os.stat_result]:
+    """Return the blob id of an open file, empty if it does not hold still, and what stat says after that."""
     for _ in range(_TRIES):
-        oid = _whole_id(descriptor)
+        oid, before = _whole_id(descriptor, before, likely)
         if oid:
-            return oid
+            break
         os.lseek(descriptor, 0, os.SEEK_SET)
-    return b""
+    return oid, before
 
 
 def is_unreadable(error: OSError) -> bool:
@@ -178,13 +196,13 @@ def is_unreadable(error: OSError) -> bool:
 def _file_id(name: bytes, directory: int) -> bytes:
     for _ in range(_TRIES):
         try:
-            descriptor = open_regular(name, directory)
+            descriptor, before = opened_regular(name, directory)
         except OSError as error:
             if error.errno in CROWDED:
                 raise
             return b""
         try:
-            oid = _whole_id(descriptor)
+            oid, _ = _whole_id(descriptor, before)
         except OSError:
             return b""
         finally:
@@ -196,27 +214,48 @@ def _file_id(name: bytes, directory: int) -> bytes:
 
 def open_regular(name: bytes, directory: int) -> int:
     """Open a regular file to read it; FileNotFoundError for anything else."""
+    return opened_regular(name, directory)[0]
+
+
+def opened_regular(name: bytes, directory: int) -> tuple[int, os.stat_result]:
+    """Do so, and return what stat says of it, too."""
     descriptor = os.open(name, _READ_FILE, dir_fd=directory)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
         os.close(descriptor)
         raise FileNotFoundError
-    return descriptor
+    return descriptor, found
 
 
-def _whole_id(descriptor: int) -> bytes:
-    """Return the blob id of a file, empty if it changed meanwhile."""
-    before = os.fstat(descriptor)
-    digest = _begin(before.st_size)
-    left = before.st_size
+def _whole_id(
+    descriptor: int, before: os.stat_result, likely: Content | None = None
+) -> tuple[bytes, os.stat_result]:
+    """Return the blob id of a file, empty if it changed since ``before``, and what stat says of it then."""
+    size = before.st_size
+    oid = found = b""
+    if likely is not None and len(likely[1]) == size:
+        found = os.read(descriptor, size)
+        if found == likely[1]:
+            oid = likely[0]
+    if not oid:
+        oid = _read_id(descriptor, size, begun=found)
+    after = os.fstat(descriptor)
+    still = size == after.st_size and before.st_mtime_ns == after.st_mtime_ns
+    return oid if still else b"", after
+
+
+def _read_id(descriptor: int, size: int, *, begun: bytes) -> bytes:
+    """Return the blob id of a file of which some was read already, empty if it has not so many bytes."""
+    digest = _begin(size)
+    digest.update(begun)
+    left = size - len(begun)
     while left:
         piece = os.read(descriptor, min(left, _PIECE))
         if not piece:
             return b""
         digest.update(piece)
         left -= len(piece)
-    after = os.fstat(descriptor)
-    still = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-    return digest.digest() if still else b""
+    return digest.digest()
 
 
 def _begin(size: int) -> Digest:
@@ -255,11 +294,11 @@ class PathReader:
             return None if is_nowhere(error) else Entry(name=name, kind=FILE, mode=0, oid=b"")
         return found.replace(name=b"") if found is not None and not name else found
 
-    def proof(self, path: bytes) -> Proof:
+    def proof(self, path: bytes, likely: Content | None = None) -> Proof:
         """Return what a path holds, as `present` does, with the evidence for it."""
         name = path.rpartition(b"/")[2]
         try:
-            return proof_at(name or b".", self.directory(path))
+            return proof_at(name or b".", self.directory(path), likely)
         except OSError:
             return Proof(entry=self.present(path))
 
@@ -283,18 +322,20 @@ def discard(
     directory: int,
     *,
     expected: Callable[[Entry], bool],
+    likely: Content | None = None,
     hold: Callable[[int], None] | None = None,
 ) -> Fate:
     """Delete what a name holds if that is expected, and nobody can be about to write to it.
 
-    ``hold`` may keep a file open that is gone, with its lease: its last closing waits for the disk.
+    ``likely`` is what it most likely is. ``hold`` takes over a file that is gone, open and with its lease:
+    its last closing waits for the disk.
     """
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return "gone"
     if stat.S_ISREG(found.st_mode):
-        return _discard_file(name, directory, found, expected=expected, hold=hold)
+        return _discard_file(name, directory, found, expected=expected, likely=likely, hold=hold)
     entry = entry_at(name, directory)
     if entry is None or entry.kind == DIRECTORY or not expected(entry):
         return "other"
@@ -308,10 +349,11 @@ def _discard_file(
     found: os.stat_result,
     *,
     expected: Callable[[Entry], bool],
+    likely: Content | None,
     hold: Callable[[int], None] | None,
 ) -> Fate:
     try:
-        descriptor = open_regular(name, directory)
+        descriptor, found = opened_regular(name, directory)
     except OSError as error:
         if not is_unreadable(error):
             raise
@@ -322,8 +364,7 @@ def _discard_file(
         return "gone"
     try:
         lease = take_lease(descriptor)
-        oid = steady_id(descriptor)
-        found = os.fstat(descriptor)
+        oid, found = _steady_id(descriptor, found, likely)
         if not expected(Entry(name=name, kind=FILE, mode=stat.S_IMODE(found.st_mode), oid=oid)):
             return "other"
         # By another name it goes on living.
@@ -332,8 +373,10 @@ def _discard_file(
         os.unlink(name, dir_fd=directory)
         if hold is not None and found.st_nlink < 2:  # else its other name is not to be kept from writers
             hold(descriptor)
+            descriptor = -1
     finally:
-        os.close(descriptor)  # and the lease with it
+        if descriptor >= 0:
+            os.close(descriptor)  # and the lease with it
     return "gone"
 
 
@@ -373,10 +416,7 @@ class Site:
 
     def hold(self, descriptor: int) -> None:
         """Keep a file that is gone open until `close_gone`."""
-        try:
-            self._gone.append(os.dup(descriptor))
-        except OSError:  # too many are open: then it is closed at once
-            return
+        self._gone.append(descriptor)
 
     def close_gone(self, *, beside: bool = False) -> bool:
         """Close the files that are gone, whose blocks are freed by that; ``beside`` what follows.
