@@ -239,6 +239,10 @@ def test_a_list_loads_nothing_of_what_other_verbs_need(tmp_path: Path) -> None:
     loaded = imported([*command, "list"], **surroundings)
     others = {
         "lastgood.catalogue.work",
+        "lastgood.cli.references",
+        "lastgood.ignore",
+        "lastgood.journal",
+        "lastgood.locks",
         "lastgood.model.operation",
         "lastgood.objects",
         "lastgood.project_git",
@@ -246,6 +250,7 @@ def test_a_list_loads_nothing_of_what_other_verbs_need(tmp_path: Path) -> None:
         "lastgood.scanner",
         "lastgood.snapshot",
         "lastgood.configuration.rules",
+        "lastgood.view",
         "lastgood.workspace.api",
     }
     assert others & loaded == set()

@@ -43,11 +43,16 @@ class Writers(Value):
 
     catalogue: Catalogue
     engine_of: Callable[[], Engine]
-    journal: JournalFile
+    journal_of: Callable[[], JournalFile]
     applier_of: Callable[[], Applier]
     project_of: Callable[[], ProjectGit]
     transcripts_of: Callable[[], Transcripts]
     ledgers: Ledgers
+
+    @property
+    def journal(self) -> JournalFile:
+        """The record of a restore that is running, to be written."""
+        return self.journal_of()
 
 
 class Context(Value):
@@ -70,9 +75,9 @@ class Context(Value):
     settings: Settings
     engine_of: Callable[[], EngineReader]
     catalogue: CatalogueReader
-    locks: Locks
+    locks_of: Callable[[], Locks]
     clock: Clock
-    journal: JournalReader
+    journal_of: Callable[[], JournalReader]
     scanner: Scanner
     applier_of: Callable[[bytes], TreeWriter]
     project_of: Callable[[], ProjectReader]
@@ -93,6 +98,16 @@ class Context(Value):
     def engine(self) -> EngineReader:
         """What keeps the bytes."""
         return self.engine_of()
+
+    @property
+    def locks(self) -> Locks:
+        """What keeps others out."""
+        return self.locks_of()
+
+    @property
+    def journal(self) -> JournalReader:
+        """The record of a restore that is running, if there is one."""
+        return self.journal_of()
 
     @property
     def project(self) -> ProjectReader:

@@ -6,7 +6,6 @@ import errno
 import os
 import stat
 import sys
-from _blake2 import blake2b
 from _thread import allocate_lock, start_new_thread
 
 if sys.platform == "linux":
@@ -254,7 +253,9 @@ DIGEST_BYTES = 16
 
 def digest(content: bytes) -> bytes:
     """Return 16 bytes that stand for a content."""
-    return blake2b(content, digest_size=DIGEST_BYTES).digest()
+    from _blake2 import blake2b  # lazily: a list reads no such file
+
+    return bytes(blake2b(content, digest_size=DIGEST_BYTES).digest())
 
 
 def proven(form: bytes, body: bytes) -> bytes:

@@ -9,7 +9,6 @@ from _sha1 import sha1
 
 from lastgood.errors import Damaged, LastgoodError, Storage, Unsafe, Unsupported
 from lastgood.files import PRIVATE_DIRECTORY, make_directories, read_whole, replace_durably, sync_directory
-from lastgood.locks import FolderTurn
 from lastgood.model.canonical import Fields, dumps, loads
 from lastgood.paths import printable, to_text
 
@@ -201,6 +200,8 @@ def ensure_store(path: bytes, *, random: bytes) -> bool:
     make_private(path)
     check_owner(path)
     try:
+        from lastgood.locks import FolderTurn  # lazily: a store is made once
+
         with FolderTurn(path, what=f"the store {_shown(path)}, which is being made,"):
             if not read_format(path):
                 _create(path, random=random)

@@ -171,6 +171,18 @@ def test_what_was_edited_before_a_run_has_a_row(kept: Command) -> None:
     assert [one.partition(":")[0] for one in (first, second, third)] == ["after", "before", "after"]
 
 
+def test_a_row_is_left_out_however_few_are_asked_for(kept: Command) -> None:
+    """S21: its files are those of a checkpoint further back, to which a restore went."""
+    kept("restore", "one", "--yes")
+    kept("session", "start", "--goal", "migrate")
+    change(kept, "3")
+    kept("save", "three")
+    everything = names(kept)
+    assert everything == ["three", "two", "one"]
+    for limit in (1, 2, 3):
+        assert names(kept, "--limit", str(limit)) == everything[:limit]
+
+
 def test_a_run_that_changed_nothing_is_a_row_too(kept: Command) -> None:
     kept("run", "--", "true")
     assert names(kept) == ["after: true", "two", "one"]

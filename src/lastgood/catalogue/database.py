@@ -17,7 +17,6 @@ from lastgood.cancellation import check_cancelled, pause
 from lastgood.catalogue.sqlite import BROKEN, REPAIR_HINT, is_busy, primary_code, sqlite3, translate
 from lastgood.errors import Busy, Damaged, LastgoodError, Storage, Unsupported, Usage
 from lastgood.files import PRIVATE_FILE, sync_directory, sync_file
-from lastgood.locks import FolderTurn
 from lastgood.paths import printable
 from lastgood.value import Value, cast
 
@@ -964,6 +963,8 @@ def ensure(path: str, schema: Schema, *, generation: str, allowed: bool) -> None
         raise Damaged(f"a repair of the catalogue {printable(path)} was interrupted", hint=REPAIR_HINT)
     if os.path.exists(path):
         return
+    from lastgood.locks import FolderTurn  # lazily: it was made long ago, but once
+
     folder = os.path.dirname(path)
     try:
         with FolderTurn(folder, what=f"the catalogue {printable(path)}, which is being made,"):
@@ -1040,6 +1041,8 @@ def newer(path: str, found: int, schema: Schema) -> Unsupported:
 
 def upgrade(connection: sqlite3.Connection, schema: Schema, *, path: str) -> None:
     """Bring an older database to a schema, after writing a copy of it beside it; one at a time."""
+    from lastgood.locks import FolderTurn
+
     with FolderTurn(os.path.dirname(path), what=f"the catalogue {printable(path)}, which is brought up,"):
         found = version(connection)
         if (

@@ -32,6 +32,15 @@ def folded(found: Sequence[Checkpoint]) -> Mapping[str, str]:
     return standing
 
 
+def is_settled(rows: Sequence[Checkpoint], found: Sequence[Checkpoint]) -> bool:
+    """Tell whether some rows of what a list found would stay if it had found more, older checkpoints."""
+    by_id = {one.id: one for one in found}
+    return all(
+        not _is_border(one) or (one.manifest.previous in {None, *by_id} and not _repeats(one, by_id))
+        for one in rows
+    )
+
+
 def row_of(one: Checkpoint, newest: Callable[[int], Sequence[Checkpoint]]) -> Checkpoint:
     """Return the checkpoint whose row stands for one in a list; ``newest`` gives so many of them."""
     looked_at = _LOOKED_AT

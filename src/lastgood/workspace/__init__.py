@@ -13,7 +13,6 @@ from lastgood.errors import Busy, Storage, Unsafe
 from lastgood.files import RESERVE
 from lastgood.host import SystemClock
 from lastgood.ids import SESSION_VARIABLE
-from lastgood.journal import FileJournal
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.settings import PACKS_DUE, PACKS_WHEN_IDLE
 from lastgood.store import is_absent, make_private
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectWriter
     from lastgood.errors import Invalid
     from lastgood.host import Clock, Processes, Reserve, ScanRequest
+    from lastgood.journal import FileJournal
     from lastgood.literals import Consolidation, Durability, Maintenance
     from lastgood.model.calls import Observer
     from lastgood.model.checkpoint import HealthNote
@@ -557,7 +557,7 @@ class WorkspaceState:
             lambda: _elsewhere(opened, cache),
             watch=lambda: self._watch,
         )
-        journal = FileJournal(cache + b"/" + JOURNAL)
+        journal_of = lambda: _journal(cache)  # noqa: E731
         return Context(
             key=row.key,
             row=row,
@@ -566,9 +566,9 @@ class WorkspaceState:
             settings=settings,
             engine_of=opened.engine,
             catalogue=self._catalogue,
-            locks=opened.locks,
+            locks_of=opened.locks,
             clock=opened.clock,
-            journal=journal,
+            journal_of=journal_of,
             scanner=scanner,
             applier_of=lambda root: _applier(root, kept=cache + KEPT),
             merger=lambda: _merger(opened, self._search_path),
@@ -582,7 +582,7 @@ class WorkspaceState:
             writers=lambda _hold: Writers(
                 catalogue=self._catalogue,
                 engine_of=opened.engine,
-                journal=journal,
+                journal_of=journal_of,
                 applier_of=lambda: _applier(self._root, kept=cache + KEPT),
                 project_of=lambda: _project(opened, self._search_path, cache=cache),
                 transcripts_of=lambda: _transcripts(cache, self.environment, memory=self._spoken),
@@ -626,6 +626,12 @@ def _project(opened: Store, search_path: bytes, *, cache: bytes) -> ProjectGit:
 
     make_private(cache)
     return SealedGit(opened.repository, search_path=search_path, folder=cache)
+
+
+def _journal(cache: bytes) -> FileJournal:
+    from lastgood.journal import FileJournal
+
+    return FileJournal(cache + b"/" + JOURNAL)
 
 
 def _measured(store: bytes) -> StoreSize:

@@ -9,7 +9,6 @@ from lastgood.catalogue import WorkspaceRow
 from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.errors import Damaged, Unsafe
 from lastgood.host import ExclusiveHold
-from lastgood.locks import FlockLocks
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.store import ensure_store, make_private, system_machine, workspace_key
 
@@ -58,7 +57,6 @@ class Store:
         self.directory = directory
         self.temporary: bytes = directory + b"/tmp"
         self.repository: bytes = directory + b"/objects.git"
-        self.locks: Locks = FlockLocks(directory)
         self._catalogue = directory + b"/catalogue.sqlite3"
 
     def engine(self) -> Engine:
@@ -69,6 +67,12 @@ class Store:
 
                 self._engine = GitEngine.create(self.repository, temporary=self.temporary)
             return self._engine
+
+    def locks(self) -> Locks:
+        """Return the locks, which a list of checkpoints takes none of."""
+        from lastgood.locks import FlockLocks
+
+        return FlockLocks(self.directory)
 
     def catalogue(self, *, durability: Durability) -> SqliteCatalogue:
         """Open the catalogue, making it in a store that is new."""
@@ -133,13 +137,16 @@ class AbsentStore(Store):
 
     def __init__(self, directory: bytes, *, clock: Clock) -> None:
         self._name(os.path.realpath(directory), clock=clock)
-        self.locks: Locks = _NoLocks()
 
     def engine(self) -> Engine:
         """Return an engine that holds nothing."""
         from lastgood.objects.engine import AbsentEngine
 
         return AbsentEngine(self.repository)
+
+    def locks(self) -> Locks:
+        """Return locks that keep nobody out."""
+        return _NoLocks()
 
     def catalogue(self, *, durability: Durability) -> SqliteCatalogue:  # noqa: ARG002 - nothing is written
         """Return a catalogue that knows nothing."""

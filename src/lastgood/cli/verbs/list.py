@@ -5,18 +5,15 @@ from __future__ import annotations
 import time
 
 from lastgood.cli import opening
-from lastgood.cli.folding import folded, worked_by
+from lastgood.cli.folding import folded, is_settled, worked_by
 from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import open_group
-from lastgood.cli.references import ignored_hint, is_ignored, why_ignored
-from lastgood.cli.searching import SEARCHED, searched, told_by_files
 from lastgood.cli.wording import UNTITLED, count, few_paths, label, oldest_of, place_cell, table, title
 from lastgood.errors import LastgoodError, NotFound
 from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable, to_bytes, within
 from lastgood.value import cast
-from lastgood.view import time_meant
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
@@ -41,7 +38,7 @@ NAME_ROOM = 32
 _WHOLE = ("all", "kind", "session", "name")
 # Of so many that nobody named is told what changed at them, where that is not very much.
 _LABELLED, _MANY = 50, 1000
-# So many checkpoints may make a row.
+# So many checkpoints may make a row; fewer are read where those settle which rows there are.
 _FOLDED = 4
 _GOOD = {True: "yes", False: "no", None: "-"}
 _STYLES = {_ID: "yellow", _KIND: "dim"}
@@ -101,6 +98,8 @@ def _found(
     )
     if not words:
         return found, {}
+    from lastgood.cli.searching import searched
+
     paths = searched(found, words, paths=workspace.changed_paths(found))
     return tuple(one for one in found if one.id in paths)[:limit], paths
 
@@ -112,13 +111,16 @@ def _rows(
     if any(call.has(option) for option in _WHOLE):
         found, paths = _found(call, workspace, limit=limit)
         return found, {}, paths
-    wanted = None if limit is None else limit * _FOLDED
+    searches = call.arguments or call.has("grep")  # which reads all of them each time
+    wanted = None if limit is None else limit * _FOLDED if searches else limit + limit // 4 + 1
     while True:
         found, paths = _found(call, workspace, limit=wanted)
         standing = folded(found)
         shown = [one for one in found if one.id not in standing]
+        if limit is None or wanted is None or len(found) < wanted:
+            break
         # What came before the last one is not known yet.
-        if limit is None or len(shown) > limit or wanted is None or len(found) < wanted:
+        if len(shown) > limit and (wanted >= limit * _FOLDED or is_settled(shown[:limit], found)):
             break
         wanted *= 2
     if limit is None or len(shown) <= limit:
@@ -136,6 +138,8 @@ def labels_of(checkpoints: Sequence[Checkpoint], workspace: OpenWorkspace) -> di
         changed = workspace.changed_paths(few, patient=False)
     except LastgoodError:  # as bytes are being freed: a list waits for nobody
         changed = {}
+    from lastgood.cli.searching import told_by_files
+
     return {one.id: told_by_files(one, changed.get(one.id, ())) for one in unnamed}
 
 
@@ -246,6 +250,8 @@ def _going_back(call: Call, paths: Paths) -> str:
 
 def _meant(said: str, call: Call) -> str:
     """Return a line for a time, or for several of a kind: what to type for these."""
+    from lastgood.view import time_meant
+
     kind = said.removesuffix("s")
     if said == "today" or time_meant(said) is not None:
         since = "24h" if said == "today" else said
@@ -260,6 +266,9 @@ def _nothing(call: Call, workspace: OpenWorkspace) -> str:
         narrowed = any(call.has(one) for one in narrowing if one != "grep")
         which = "no checkpoint that fits the rest" if narrowed else "no checkpoint"
         said = " ".join(words)
+        from lastgood.cli.references import ignored_hint, is_ignored, why_ignored
+        from lastgood.cli.searching import SEARCHED
+
         if is_ignored(said, call, workspace):
             hint = ignored_hint(said, call, workspace)
             return f"no checkpoint holds '{printable(said)}'{why_ignored(call)}\n{hint}"
