@@ -94,6 +94,15 @@ class Agent:
         (self.project / "file").write_text(text)
         self.answered()
 
+    def dies(self) -> None:
+        """Kill the host's process."""
+        self.process.kill()
+        self.process.wait()
+
+    def lives_again(self) -> None:
+        """Have another process of the host."""
+        self.process = subprocess.Popen(["sleep", "600"])
+
     def told(self) -> list[tuple[str, str]]:
         """Return the kinds and messages of the checkpoints, oldest first."""
         found = self.lastgood("list", "--json").json["checkpoints"]
@@ -105,5 +114,4 @@ def agent(lastgood: Command, tmp_path: Path) -> Iterator[Agent]:
     (lastgood.project / "file").write_text("as it was")
     made = Agent(lastgood, tmp_path)
     yield made
-    made.process.kill()
-    made.process.wait()
+    made.dies()

@@ -171,8 +171,7 @@ def test_a_host_that_was_killed_is_known_dead_and_its_turn_can_be_taken_back(age
         subprocess.Popen(words, cwd=agent.project) as mine,
         subprocess.Popen(words, cwd=agent.project, env=os.environ | mark) as left,
     ):
-        agent.process.kill()
-        agent.process.wait()
+        agent.dies()
         assert agent.lastgood("status", "--json").json["state"] == "incomplete"
         told = [agent.lastgood("recover", how, "--json").json for how in ("--review", "--rollback")]
         for one in mine, left:
@@ -187,9 +186,8 @@ def test_a_conversation_that_is_resumed_goes_on_with_its_session(agent: Agent) -
     agent.quietly("SessionStart")
     agent.asked("write it")
     (agent.project / "file").write_text("half")
-    agent.process.kill()
-    agent.process.wait()
-    agent.process = type(agent.process)(["sleep", "600"])
+    agent.dies()
+    agent.lives_again()
 
     agent.quietly("SessionStart", source="resume")
 
@@ -199,6 +197,32 @@ def test_a_conversation_that_is_resumed_goes_on_with_its_session(agent: Agent) -
     assert (agent.project / "file").read_text() == "as it was"
     (session,) = agent.lastgood("session", "list", "--json").json["sessions"]
     assert (session["state"], session["owner"]["pid"]) == ("active", agent.process.pid)
+
+
+def test_a_host_that_resumes_what_was_continued_by_hand_owns_it(agent: Agent) -> None:
+    """P1: else nobody would see that it died again."""
+    agent.quietly("SessionStart")
+    agent.asked("write it")
+    agent.dies()
+    agent.lastgood("recover", "--continue")
+    agent.lives_again()
+    agent.quietly("SessionStart", source="resume")
+    agent.dies()
+
+    assert agent.lastgood("status", "--json").json["state"] == "incomplete"
+
+
+def test_a_host_that_was_killed_in_its_first_turn_is_named(agent: Agent) -> None:
+    """P7, P7c: though no checkpoint holds yet what its agent was asked, nor says whose it is."""
+    name = payload("Stop")["session_id"]
+    agent.transcript = agent.transcript.parent / "projects" / "x" / f"{name}.jsonl"
+    agent.transcript.parent.mkdir(parents=True)
+    agent.asked("write it")
+    agent.dies()
+
+    told = agent.lastgood("recover", "--review").out
+    assert "of Claude Code (write it): stopped without finishing" in told
+    assert f"claude --resume {name}" in told
 
 
 def test_the_conversation_is_in_the_checkpoint_of_its_turn(agent: Agent) -> None:

@@ -149,7 +149,7 @@ def _is_repeated(content: object) -> bool:
     return "functionResponse" in first or str(first.get("text")).startswith("<session_context>")
 
 
-def session_in(form: ConversationForm, path: bytes, *, head: bytes) -> str | None:
+def session_in(form: str, path: bytes, *, head: bytes) -> str | None:
     """Return the session that a host's file is named after, None where it does not lie in a host's folder.
 
     A file elsewhere may have come from anybody: nothing is put beside it. ``head`` is the first line: of

@@ -29,7 +29,13 @@ from lastgood.model.canonical import dumps
 from lastgood.model.checkpoint import Actor
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.rewind import BEGAN
-from lastgood.sessions.session import go_on, going_on_in, planned_at_save
+from lastgood.sessions.session import (
+    go_on,
+    going_on_in,
+    lacks_named_owner,
+    name_owner,
+    planned_at_save,
+)
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -119,6 +125,8 @@ def _session(workspace: Workspace, event: HookEvent) -> tuple[str, bool]:
     """Return the session of a host's conversation, gone on with if it died, and whether it is new."""
     last = next(iter(_known(workspace, event)), None)
     if last is not None and state_of(workspace._context, last) == "active":  # noqa: SLF001 - as above
+        if event.owner is not None and lacks_named_owner(last):
+            name_owner(workspace._context, last, pid=event.owner)  # noqa: SLF001 - as above
         return last.id, False
     if last is not None and _is_whole(workspace, last.id):
         died = _Moments(workspace, event, session=last.id)
@@ -130,6 +138,7 @@ def _session(workspace: Workspace, event: HookEvent) -> tuple[str, bool]:
         goal=event.label if event.kind == "prompt" else None,
         owner_pid=event.owner,
         transcript=event.transcript,
+        transcript_host=event.host,
         exclusive=False,
     )
     return started.session.id, True

@@ -157,7 +157,7 @@ class Session(Value):
     ``state`` is what was recorded; an active one whose owner is dead or whose heartbeat is too old
     counts as incomplete (`lastgood.lease`). ``exclusive`` is False for sessions that hosts
     open by hooks. ``transcript`` is the file that the conversation is captured from at every
-    checkpoint, ``transcript_host`` the program that writes it, and ``transcript_session`` what that
+    checkpoint, ``transcript_host`` the program whose conversation it is, and ``transcript_session`` what that
     calls the conversation; None where nobody knows. ``took_over`` names the session that this one pushed
     aside by force, ``ended_by`` says why one ended (``finished``, ``interrupted``, ``unfinished``,
     ``taken over``, ``set aside`` by its own owner for another, ``fresh``, ``error``, ``rolled back``, or

@@ -45,6 +45,8 @@ def last_conversation(context: Context, session: Session) -> LastConversation | 
     if name is None and held is not None:
         head = reader.first_line(context.engine, held.tree)
         host, name = held.form, reader.session_in(held.form, held.source or b"", head=head)
+    elif name is None and host is not None:  # it died before anything was kept of what it said
+        name = reader.session_in(host, path, head=b"")
     readable = _is_readable(context, path)
     known = readable and host is not None and name is not None
     command = reader.resume_command(str(host), str(name)) if known else None

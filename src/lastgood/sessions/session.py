@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from lastgood import tasks
 from lastgood.errors import Ambiguous, Busy, Conflict, NotFound
 from lastgood.ids import effect_id, session_id
@@ -259,6 +261,7 @@ def start(
     goal: str | None = None,
     sprint: str | None = None,
     transcript: str | None = None,
+    transcript_host: str | None = None,
     exclusive: bool = True,
     force: bool = False,
     plan: WorkPlan | None = None,
@@ -276,9 +279,8 @@ def start(
     replacing: Sequence[Session] = ()
     evicted: Session | None = None
     if exclusive:
-        replacing, evicted = exclusive_rivals(
-            context, lambda session: exclusive_conflict(context, session, by=owner), force=force
-        )
+        refused = partial(exclusive_conflict, context, by=owner)
+        replacing, evicted = exclusive_rivals(context, refused, force=force)
     now = context.clock.now()
     session = Session(
         id=session_id(context.clock.random()),
@@ -290,6 +292,7 @@ def start(
         sprint=sprint,
         exclusive=exclusive,
         transcript=transcript,
+        transcript_host=transcript_host,
         took_over=None if evicted is None else evicted.id,
         heartbeat_uptime=uptime(context),
         heartbeat_boot=context.processes.boot(),
@@ -512,6 +515,21 @@ def heartbeat(context: Context, name: str | None = None) -> SessionReport:
         return renewed if above is None else under(context, renewed, above)
 
     return report_on(context, context.work.change(lambda work: work.change_session(session.id, beaten)))
+
+
+def lacks_named_owner(session: Session) -> bool:
+    """Tell whether nobody named whose a session is: its owner was found out, or is not known."""
+    return session.ancestry is not None or session.owner.pid is None
+
+
+def name_owner(context: Context, session: Session, *, pid: int) -> None:
+    """Record whose process is at a session, unless somebody named another meanwhile."""
+    owner = context.processes.owner(pid)
+
+    def named(found: Session) -> Session:
+        return found.replace(owner=owner, ancestry=None) if lacks_named_owner(found) else found
+
+    context.work.change(lambda work: work.change_session(session.id, named))
 
 
 def working_session(context: Context) -> Session | None:

@@ -116,12 +116,14 @@ class Workspace(Restores, Recovers):
         sprint: str | None = None,
         owner_pid: int | None = None,
         transcript: PathLike | None = None,
+        transcript_host: str | None = None,
         exclusive: bool = True,
         force: bool = False,
         resume: bool = False,
     ) -> SessionStarted:
         """Start a session, for others to work in: they name it by ``LASTGOOD_SESSION``.
 
+        ``transcript_host`` is what `install` calls the program whose conversation it is.
         ``resume`` goes on with the session of the same goal that stopped without finishing, if there is
         one; its files stay as they are. Raises `Conflict` if one that lives holds the workspace,
         `NotFound` if the owner does not run, `Ambiguous` if several could be gone on with.
@@ -130,6 +132,7 @@ class Workspace(Restores, Recovers):
 
         expect(goal, str, type(None), what="the goal")
         expect(sprint, str, type(None), what="the sprint")
+        expect(transcript_host, str, type(None), what="the transcript's host")
         if owner_pid is not None:
             check_count(owner_pid, least=1, what="the owner's pid")
 
@@ -143,6 +146,7 @@ class Workspace(Restores, Recovers):
                 goal=goal,
                 sprint=sprint,
                 transcript=None if transcript is None else os.path.abspath(os.fsdecode(plain(transcript))),
+                transcript_host=transcript_host,
                 exclusive=exclusive,
                 force=force,
             )
