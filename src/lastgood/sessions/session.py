@@ -271,8 +271,7 @@ def start(
     Raises `Conflict` if another exclusive session lives, unless ``force``; then that one is recorded
     as taken over. Those that died stay incomplete, to be continued or given up by `recover`.
     """
-    if goal is not None:
-        goal = tasks.check_text(goal, what="the goal") or None
+    goal = None if goal is None else tasks.check_text(goal, what="the goal") or None
     if sprint is not None:
         tasks.check_id(sprint, what="a sprint")
     _refuse_interrupted(context)
