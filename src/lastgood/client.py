@@ -94,6 +94,12 @@ def run() -> "NoReturn":
 
     # Modules are no garbage: looking for some while they are loaded takes 2 ms.
     gc.set_threshold(_MANY_OBJECTS)
+    try:
+        from lastgood.module_finder import install
+    except ImportError:
+        pass  # a Python that keeps what it is made of elsewhere: its own finder does
+    else:
+        install()
     from lastgood.cli.main import run
 
     run(proposed=id if answer[:1] == BROKEN else None, given=given)
