@@ -235,7 +235,7 @@ class Applied(Protocol):
         """Return when all names are on the disk; `Storage` if that does not take them."""
 
     def end(self) -> None:
-        """Return when the room of what was replaced is free, too."""
+        """Return when the room of what was replaced is free, too, and nothing is on its way any more."""
 
 
 class Applier(TreeWriter, Protocol):

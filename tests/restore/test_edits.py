@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -108,9 +109,15 @@ def makes_link(field: Field, path: bytes) -> Act:
 
 def open_files() -> list[str]:
     """Return the names of what is open in this process."""
-    here = "/proc/self/fd"
-    places = (os.path.join(here, one) for one in os.listdir(here))
-    return [os.readlink(place) for place in places if os.path.lexists(place)]
+    names = []
+    for one in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # another thread closed it
+            names.append(os.readlink(f"/proc/self/fd/{one}"))
+    return names
+
+
+def is_gone_from(field: Field, file: str) -> bool:
+    return file.startswith(os.fsdecode(field.root)) and file.endswith(".old (deleted)")
 
 
 EDITORS = pytest.mark.parametrize("editor", [writes, replaces], ids=["in place", "by rename"])
@@ -500,16 +507,16 @@ def test_a_file_that_lives_on_by_another_name_is_held_no_longer_than_the_look(fi
     field.lay({b"a": A, b"b": B})
     os.link(field.at(b"b"), field.root + b"-link")
     directory = os.open(field.root, os.O_RDONLY)
-    held: list[bytes] = []
+    held: list[int] = []
 
     for name in (b"a", b"b"):
-        fate = discard(
-            name, directory, expected=lambda _: True, hold=lambda file: held.append(os.read(file, 9))
-        )
+        fate = discard(name, directory, expected=lambda _: True, hold=held.append)
         assert fate == "gone"
     os.close(directory)
 
-    assert len(held) == 1
+    (file,) = held
+    assert os.pread(file, 9, 0) == A[1]
+    os.close(file)
     assert field.now() == {}
 
 
@@ -521,7 +528,7 @@ def test_where_nothing_can_be_opened_what_is_gone_and_open_still_is_closed_first
     steps, system = field.plan(dict.fromkeys(files, B)), os.open
 
     def crowded(path: bytes, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        gone = [file for file in open_files() if file.endswith(".old (deleted)")]
+        gone = [file for file in open_files() if is_gone_from(field, file)]
         if path.endswith(renames.OLD) and gone:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return system(path, flags, mode, dir_fd=dir_fd)
@@ -530,6 +537,15 @@ def test_where_nothing_can_be_opened_what_is_gone_and_open_still_is_closed_first
     outcomes = field.apply(steps)
     assert {(one.result, one.reason) for one in outcomes} == {("restored", None)}
     assert field.now() == dict.fromkeys(files, B)
+
+
+def test_what_was_cleared_is_not_left_open(field: Field) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({b"a": B})
+    field.lay({renames.temporary_name(TOKEN, b"a") + renames.OLD: A})
+    assert field.applier.clear_temporaries(TOKEN, [b""], steps=steps) == ()
+    assert field.now() == {b"a": A}
+    assert not [file for file in open_files() if is_gone_from(field, file)]
 
 
 def test_what_is_not_what_was_expected_is_proven_to_be_what_it_is(field: Field) -> None:

@@ -84,8 +84,12 @@ class Applied:
         self._carried()
 
     def end(self) -> None:
-        """Return when the room of what was replaced is free, too."""
+        """Return when the room of what was replaced is free, too, and nothing is on its way any more."""
         self._freed()
+        try:  # noqa: SIM105 - contextlib costs start-up time
+            self._carried()
+        except Storage:  # who waited was told, or is told of something else
+            pass
 
 
 class PlanExecutor:
@@ -647,8 +651,11 @@ class DescriptorApplier:
         with Directories(self._root) as opened:
             site = Site(opened, token=token, stamp=_no_stamp)
             displaced = Displaced(site, kept=self._kept, steps=steps, contents={}, stored=stored)
-            for path in directories:
-                found.extend(displaced.clear(path))
+            try:
+                for path in directories:
+                    found.extend(displaced.clear(path))
+            finally:
+                site.close_gone()
         return tuple(_left(path, settled) for path, settled in found)
 
     def left_over(self) -> Mapping[str, Sequence[bytes]]:

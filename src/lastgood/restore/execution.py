@@ -103,12 +103,15 @@ def _concluded(
     restoring, plan, snapshot = execution.restoring, execution.plan, execution.snapshot
     # While the last names go to the disk: what a path holds is the same before and after.
     proven, brought = _proven(restoring.context, plan.steps, applied.outcomes, contents)
-    applied.wait()
     outcomes = execution.all_outcomes(proven)
     effective = execution.effective_steps(outcomes)
+    if plan.parts:
+        applied.wait()  # what lies outside the workspace does not run ahead of it
     settled = parts.settled(restoring, plan.parts)
     # Before the journal is closed: a crash between the two leaves a way to go on (docs/decisions/010).
+    # The names may be on their way still: while the journal is there, `recover` brings them about.
     operation = execution.record(journal, effective, settled)
+    applied.wait()
     if any(outcome.left is not None for outcome in outcomes):
         restoring.journal.leave(journal.operation)  # what could not be taken away stays known
         snapshot.remember_restored(restoring, brought)
