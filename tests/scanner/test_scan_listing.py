@@ -13,7 +13,7 @@ import pytest
 from lastgood.host import SystemClock
 from lastgood.model.tree import DIRECTORY, StoredTree, TreeId, compare
 from lastgood.paths import join
-from lastgood.scanner import NAMES, SEEN, states
+from lastgood.scanner import NAMES, SEEN, evidence, states
 from lastgood.scanner import scan as mounts
 from lastgood.scanner.read import Lister, Listing
 from lastgood.scanner.scan import WorkspaceScan
@@ -21,6 +21,7 @@ from lastgood.testing.clock import FakeClock
 from lastgood.trees import Files, RememberedFiles, ScannedFiles
 from lastgood.worktree import Scan
 from tools.desk import Desk
+from tools.values import not_none
 
 if TYPE_CHECKING:
     from lastgood.scanner import Record, Seen
@@ -248,13 +249,25 @@ def test_a_sheet_tells_of_files_with_several_links_where_these_count(tmp_path: P
     (tmp_path / "folder" / "below").mkdir(parents=True)
     for number in range(files):
         (tmp_path / f"file{number}").touch()
-    descriptor, sheet = os.open(tmp_path, os.O_RDONLY), states.Sheet(links=True)
+    descriptor, sheet = os.open(tmp_path, os.O_RDONLY), not_none(states.sheet(links=True))
     names = [b"folder", *(b"file%d" % number for number in range(files))]
     assert sheet.ask(descriptor, names)
     before = sheet.has_links
     os.link(tmp_path / "file0", tmp_path / "folder" / "alias")
     assert sheet.ask(descriptor, names)
     assert (before, sheet.has_links) == (False, True)
+    os.close(descriptor)
+
+
+def test_a_sheet_says_of_a_directory_itself_what_stat_does_and_tells_its_device(tmp_path: Path) -> None:
+    """S1: what a folder's own times prove is told by it."""
+    (tmp_path / "file").touch()
+    os.utime(tmp_path, ns=(0, -1_500_000_001))
+    descriptor, sheet = os.open(tmp_path, os.O_RDONLY), states.Sheet()
+    for place, name in enumerate((b"file", b"")):
+        assert not sheet.call(descriptor, name, states.ASK_ALL, states.ASKED, sheet.rows[place])
+    seen = os.fstat(descriptor)
+    assert sheet.itself(1) == (evidence(seen), seen.st_dev)
     os.close(descriptor)
 
 

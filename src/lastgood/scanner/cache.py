@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, MutableMapping, Sequence
 
     from lastgood.scanner import Record, Row
+    from lastgood.scanner.known_folders import KnownFolders
 
     # Inode, size, modification and change time.
     Source = tuple[int, int, int, int]
@@ -143,10 +144,10 @@ class CachedTree:
 
     ``source`` stands for the file of records as it was when they were read, or those before them. ``states``
     are what was said of the entries of directories, by their signatures, as far as that is remembered: what
-    a scan adds serves those after it.
+    a scan adds serves those after it. So do ``folders``, all in one at most, which a scan takes out to look.
     """
 
-    __slots__ = ("conditions", "details", "records", "source", "states")
+    __slots__ = ("conditions", "details", "folders", "records", "source", "states")
 
     def __init__(
         self,
@@ -156,8 +157,10 @@ class CachedTree:
         details: Details,
         source: Source | None = None,
         states: dict[bytes, bytes] | None = None,
+        folders: list[KnownFolders] | None = None,
     ) -> None:
         self.states: dict[bytes, bytes] = {} if states is None else states
+        self.folders: list[KnownFolders] = [] if folders is None else folders
         self.source: Source | None = source
         self.conditions: Conditions | None = conditions
         self.records: MutableMapping[bytes, Record] = records
@@ -166,7 +169,12 @@ class CachedTree:
     def followed(self, conditions: Conditions, *, records: MutableMapping[bytes, Record]) -> CachedTree:
         """Return what a later look came to, whose rows are among these."""
         return CachedTree(
-            conditions, records=records, details=self.details, source=self.source, states=self.states
+            conditions,
+            records=records,
+            details=self.details,
+            source=self.source,
+            states=self.states,
+            folders=self.folders,
         )
 
 
@@ -247,7 +255,12 @@ def again(held: CachedTree, folder: bytes) -> CachedTree:
     then = held.details
     details = Details(folder, then.name, pending=then.pending, owed_bytes=then.owed_bytes)
     return CachedTree(
-        held.conditions, records=held.records, details=details, source=held.source, states=held.states
+        held.conditions,
+        records=held.records,
+        details=details,
+        source=held.source,
+        states=held.states,
+        folders=held.folders,
     )
 
 
@@ -339,6 +352,7 @@ def _write(folder: bytes, snapshot: CachedTree) -> CachedTree | None:
         details=Details(folder, name),
         source=source_of(folder),
         states=snapshot.states,
+        folders=snapshot.folders,
     )
 
 

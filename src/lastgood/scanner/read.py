@@ -29,7 +29,7 @@ from lastgood.scanner import (
     UNSTABLE,
     evidence,
 )
-from lastgood.scanner.states import ask, packed, sheet, unpacked
+from lastgood.scanner.states import ask, lay_aside, packed, sheet, unpacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectWriter
     from lastgood.host import Clock
     from lastgood.scanner import Evidence, Record, Seen
+    from lastgood.scanner.states import Sheet
     from lastgood.scanner.watch import DirectoryWatch
 
 
@@ -463,12 +464,18 @@ class Lister:
 
     def __init__(self, *, device: int | None, clock: Clock, watch: DirectoryWatch | None = None) -> None:
         self.watch = watch
-        self._device = device
+        self.device: int | None = device
         self._clock = clock
         # On other devices an answer may take as long as a network does: nobody's threads wait for that.
-        self._sheet = None if device is None else sheet(links=watch is not None)
+        self.sheet: Sheet | None = None if device is None else sheet(links=watch is not None)
         # Whether anything but a directory may have several links of what was listed last.
         self.may_have_links: bool = True
+
+    def close(self) -> None:
+        """Lay aside what it asks with; it lists nothing more."""
+        if self.sheet is not None:
+            lay_aside(self.sheet)
+            self.sheet = None
 
     def list(self, descriptor: int, *, known: Record | None) -> Listing:
         """List a directory, of which a record may be ``known``; OSError if that is refused."""
@@ -491,12 +498,12 @@ class Lister:
 
         None where that is not so, or one of them could not be asked.
         """
-        if self._sheet is None:
+        if self.sheet is None:
             return None
         seen = os.fstat(descriptor)
-        if seen.st_dev != self._device or evidence(seen) != record[SEEN]:
+        if seen.st_dev != self.device or evidence(seen) != record[SEEN]:
             return None
-        return self._sheet.ask(descriptor, names_of(record[NAMES]))
+        return self.sheet.ask(descriptor, names_of(record[NAMES]))
 
     def is_as_known(self, descriptor: int, record: Record) -> bool:
         """Tell whether a directory is as it was recorded, and no more could be known of it."""
@@ -508,18 +515,18 @@ class Lister:
 
     def _seen(self, descriptor: int) -> Seen:
         """Return what stat says of a directory, () on another device."""
-        if self._device is None:
+        if self.device is None:
             return ()
         seen = os.fstat(descriptor)
-        return evidence(seen) if seen.st_dev == self._device else ()
+        return evidence(seen) if seen.st_dev == self.device else ()
 
     def _ask(self, descriptor: int, names: bytes, here: Seen) -> bytes:
         """Ask for each entry of a directory, which is on the device if it was seen there."""
         self.may_have_links = True
-        if here and self._sheet is not None:
-            states = self._sheet.ask(descriptor, names_of(names))
+        if here and self.sheet is not None:
+            states = self.sheet.ask(descriptor, names_of(names))
             if states is not None:
-                self.may_have_links = self._sheet.has_links
+                self.may_have_links = self.sheet.has_links
                 return states
         return packed(ask(descriptor, names_of(names)))
 

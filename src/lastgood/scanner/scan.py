@@ -22,6 +22,7 @@ from lastgood.scanner import (
     BYTES,
     CTIME,
     DEPENDENT,
+    DOUBTFUL,
     FILES,
     FLAGS,
     FORMAT_DIRECTORY,
@@ -70,7 +71,7 @@ from lastgood.scanner.select import (
     Selector,
     relative,
 )
-from lastgood.scanner.walk import Builder, Trust, Walk, by_parent, entry_of
+from lastgood.scanner.walk import Builder, Trust, Walk, by_parent, entry_of, never
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import IgnoreState
     from lastgood.model.tree import Difference, Entry, Listings
     from lastgood.scanner import Record, Row
+    from lastgood.scanner.known_folders import KnownFolders
+    from lastgood.scanner.read import Listing
     from lastgood.scanner.watch import DirectoryWatch
 
 
@@ -559,7 +562,7 @@ class ScanLimits:
         self.clock = clock
         self._deadline = None if budget is None else clock.monotonic() + budget
         self._thread_budget = thread_budget
-        self.is_over: Callable[[], bool] = _never if budget is None else self._is_over
+        self.is_over: Callable[[], bool] = never if budget is None else self._is_over
         # Not asked where a scan waits: that is no sign of other threads.
         self.is_late: Callable[[], bool] = self.is_over if thread_budget is None else self._is_late
 
@@ -571,10 +574,6 @@ class ScanLimits:
         assert self._thread_budget is not None
         self._thread_budget.check()
         return self.is_over()
-
-
-def _never() -> bool:
-    return False
 
 
 # --- On which file systems the times of a directory prove what names are in it (decision 021) ---
@@ -704,9 +703,14 @@ class WorkspaceScanner:
             return None
         result, snapshot = last
         trust = _trust(snapshot.conditions, conditions, previous=request.previous, writer=writer)
-        is_trusted = trust.verdicts and trust.objects and trust.index and trust.previous
-        if not is_trusted or result.partial or snapshot.source != cache.source_of(self._folder):
+        if not trust.is_whole or result.partial or snapshot.source != cache.source_of(self._folder):
             return None
+        return self._as_before(result, snapshot, project=project, rules=rules)
+
+    def _as_before(
+        self, result: ScanResult, snapshot: CachedTree, *, project: Project, rules: IgnoreState
+    ) -> WorkspaceScan:
+        """Return what an earlier scan found, with what the project's repository says now."""
         nested = () if result.git is None else [one.path for one in result.git.nested]
         found = WorkspaceScan(
             result.replace(git=project.state(nested)),
@@ -718,7 +722,7 @@ class WorkspaceScanner:
             texts={},
             worth_keeping=False,
         )
-        found.watch = watch
+        found.watch, found.exact_on, found.memory = self._watch, self._exact_on, self.memory
         return found
 
     def _scan(
@@ -736,23 +740,43 @@ class WorkspaceScanner:
         conditions = _conditions(request, rules, index=project.signature)
         if not known.records and project.objects:
             writer.import_blobs(project.objects, project.named_objects())
-        cap = request.settings.max_file_size
-        reader = FileReader(writer, root=root, clock=self._clock, cap=cap, exact_on=self._exact_on)
-        scan_pass = ScanPass(
-            request,
-            conditions=conditions,
-            known=known,
-            rules=rules,
-            project=project,
-            objects=self._objects,
-            lister=Lister(device=_proving(root, known), clock=self._clock, watch=self._watch),
-            reader=reader,
-            bounds=ScanLimits(self._clock, budget=request.budget, thread_budget=thread_budget),
-        )
-        scan_pass.run(root, sleep=self._sleep, again=again)
+        trust = _trust(known.conditions, conditions, previous=request.previous, writer=writer)
+        bounds = ScanLimits(self._clock, budget=request.budget, thread_budget=thread_budget)
+        lister = Lister(device=_proving(root, known), clock=self._clock, watch=self._watch)
+        look = Look(known, lister=lister, began=self._clock.now())
+        try:
+            if not request.forced and not request.fresh:
+                look.run(root, trust=trust, late=bounds.is_late)
+            if look.result is not None:
+                return self._as_before(look.result, known, project=project, rules=rules)
+            scan_pass = ScanPass(
+                request,
+                conditions=conditions,
+                look=look,
+                trust=trust,
+                rules=rules,
+                project=project,
+                objects=self._objects,
+                reader=self._reader(request, root, writer),
+                bounds=bounds,
+            )
+            scan_pass.run(root, sleep=self._sleep, again=again)
+        finally:
+            look.close()
         if not writer.settle_imports():
             raise ImportLost
-        records = scan_pass.records
+        found = self._found(scan_pass, conditions, project=project, rules=rules)
+        look.remember(found.result)
+        return found
+
+    def _reader(self, request: ScanRequest, root: int, writer: ObjectWriter) -> FileReader:
+        cap = request.settings.max_file_size
+        return FileReader(writer, root=root, clock=self._clock, cap=cap, exact_on=self._exact_on)
+
+    def _found(
+        self, scan_pass: ScanPass, conditions: Conditions, *, project: Project, rules: IgnoreState
+    ) -> WorkspaceScan:
+        records, known = scan_pass.records, scan_pass.known
         conditions = conditions.replace(tree=(records[b""][TREE], records[b""][MODES]))
         found = WorkspaceScan(
             scan_pass.result(project, rules=rules),
@@ -764,11 +788,59 @@ class WorkspaceScanner:
             texts=scan_pass.examiner.texts,
             worth_keeping=scan_pass.changed or conditions != known.conditions,
         )
-        found.watch, found.exact_on, found.memory = self._watch, reader.exact_on, self.memory
+        found.watch, found.exact_on, found.memory = self._watch, scan_pass.reader.exact_on, self.memory
         found.visited = scan_pass.visited
         if self._watch is not None and not found.worth_keeping:
             self._watch.remember(found.result, found.snapshot, scanned=records)
         return found
+
+
+class Look:
+    """A look at the folders that this process knows, before any is judged.
+
+    ``changed`` are those that are not as they were; None where all have to be walked through. ``result`` is
+    what a scan came to that found everything as it is. ``began`` is when it did.
+    """
+
+    def __init__(self, known: CachedTree, *, lister: Lister, began: int) -> None:
+        self.known: CachedTree = known
+        self.lister: Lister = lister
+        self.began: int = began
+        self.changed: dict[bytes, Listing] | None = None
+        self.result: ScanResult | None = None
+        self._folders: KnownFolders | None = None
+
+    def run(self, root: int, *, trust: Trust, late: Callable[[], bool]) -> None:
+        """Look, as far as the cache is believed."""
+        known = self.known
+        if self.lister.watch is not None or not known.states or not (trust.verdicts and trust.objects):
+            return
+        from lastgood.scanner.known_folders import take_out  # lazily: a command looks once
+
+        folders = take_out(known.folders, known.records, known.states)
+        if folders is None:
+            return
+        doubt = DOUBTFUL if trust.index and trust.previous else DOUBTFUL | DEPENDENT
+        self.changed = folders.changed(
+            root, lister=self.lister, doubt=doubt, late=None if late is never else late
+        )
+        known.folders[:] = [folders]
+        if self.changed == {}:
+            self._folders = folders
+            # What its rules left out depends on index and previous tree, which are not in the records.
+            self.result = folders.result if trust.is_whole else None
+
+    def remember(self, result: ScanResult) -> None:
+        """Take what the scan came to for the next, where this found everything as it was."""
+        if self._folders is not None:
+            self._folders.result = result
+
+    def close(self) -> None:
+        """Close what no walk has taken."""
+        self.lister.close()
+        for listing in (self.changed or {}).values():
+            os.close(listing.descriptor)
+        self.changed = None
 
 
 class ScanPass:
@@ -784,21 +856,20 @@ class ScanPass:
         request: ScanRequest,
         *,
         conditions: Conditions,
-        known: CachedTree,
+        look: Look,
+        trust: Trust,
         rules: IgnoreState,
         project: Project,
         objects: ObjectReader,
-        lister: Lister,
         reader: FileReader,
         bounds: ScanLimits,
     ) -> None:
-        self._known = known
-        self._reader = reader
-        self._bounds = bounds
-        self._token = conditions.policy
+        known = look.known
+        self.known: CachedTree = known
+        self.reader: FileReader = reader
+        self._bounds, self._token, self._began = bounds, conditions.policy, look.began
         forced = Forced(request.forced, fresh=request.fresh)
         previous = Previous(request.previous, objects=objects)
-        trust = _trust(known.conditions, conditions, previous=request.previous, writer=reader.writer)
         texts = IgnoreFiles(known.records, details=known.details, objects=objects, fresh={})
         selector = Selector(
             rules=RuleBook(rules, texts=texts.of),
@@ -820,11 +891,12 @@ class ScanPass:
         self._walk = Walk(
             known,
             trust=trust,
-            lister=lister,
+            lister=look.lister,
             examiner=self.examiner,
             forced=forced,
             previous=previous,
             late=bounds.is_late,
+            found=look.changed,
         )
         self.records: MutableMapping[bytes, Record] = {}
         self.changed: bool = True
@@ -840,11 +912,10 @@ class ScanPass:
         watch = self._walk.watch
         if watch is not None:
             watch.begin(root, device_of=proving_device)
-        began = self._bounds.clock.now()
         self._walk.run(root, token=self._token)
         self.examiner.finish()
         if self._walk.vanished:
-            self._look_for_moved(root, began=began, again=again)
+            self._look_for_moved(root, again=again)
         if self._walk.gone and not again and watch is not None and watch.has_more():
             raise FolderMoved  # what is gone may be where the walk passed by
         if watch is not None and watch.refutes():
@@ -853,15 +924,15 @@ class ScanPass:
             bounds = self._bounds
             from lastgood.scanner.settlement import Settlement
 
-            Settlement(root, reader=self._reader, clock=bounds.clock, sleep=sleep, late=bounds.is_over).run(
+            Settlement(root, reader=self.reader, clock=bounds.clock, sleep=sleep, late=bounds.is_over).run(
                 self.examiner.unsettled
             )
         builder = Builder(
-            self._walk, before=self._known.records, details=self._known.details, writer=self._reader.writer
+            self._walk, before=self.known.records, details=self.known.details, writer=self.reader.writer
         )
         self.records = builder.run()
+        self.visited = self._walk.order if self._walk.is_sparing else None
         if watch is not None:
-            self.visited = self._walk.order if self._walk.is_sparing else None
             watch.end(self.records, visited=self.visited, gone=self._walk.gone)
             self.telling = watch.telling
         self.changed = builder.changed or self._walk.renewed * _A_PART > len(self.records)
@@ -871,12 +942,12 @@ class ScanPass:
         readable = not self.examiner.unreadable_rules
         return _result(self.records, project=project, rules=rules, readable=readable, among=self.telling)
 
-    def _look_for_moved(self, root: int, *, began: int, again: bool) -> None:
+    def _look_for_moved(self, root: int, *, again: bool) -> None:
         """Begin anew if a folder was moved to where the walk had been; the second time it is a gap."""
         from lastgood.scanner.moved import moved_folders  # lazily: hardly ever anything vanishes
 
         walk = self._walk
-        for path in moved_folders(root, walk.vanished, visited=walk.visited, began=began):
+        for path in moved_folders(root, walk.vanished, visited=walk.visited, began=self._began):
             if not again:
                 raise FolderMoved
             walk.barred[path] = UNSTABLE

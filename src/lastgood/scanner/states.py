@@ -1,8 +1,9 @@
 """What stat(2) says of the entries of a directory, as columns of numbers.
 
 A scan that finds everything as it was does nearly nothing but ask, and to make an object of each answer
-takes half of that time. So statx(2) writes the answers side by side into one sheet of memory, which is copied
-column by column; objects are made of what differs.
+takes half of that time. So statx(2) writes the answers one after another into one sheet of memory. Its bytes
+are compared with those of the last look, and copied column by column where they are others; objects are made
+of what differs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from lastgood.scanner import FORMAT_DIRECTORY, FORMAT_MASK, evidence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Final
 
     from lastgood.scanner import Evidence
@@ -24,14 +25,23 @@ if TYPE_CHECKING:
 # So many answers are taken in at a time.
 _ROWS: Final = 64
 
-# struct statx of <linux/stat.h>, the same for every processor: where in it the columns lie.
-_ROW_BYTES: Final = 256
+# struct statx of <linux/stat.h>, the same for every processor: where in it the columns lie. What counts of an
+# entry is in its first half. So each answer begins where the second half of the one before does, and is
+# written over that: only of the last one it stays, which tells device and mount.
+_ANSWER_BYTES: Final = 256
+_ROW_BYTES: Final = 128
 _EIGHTS, _FOURS, _TWOS = _ROW_BYTES // 8, _ROW_BYTES // 4, _ROW_BYTES // 2
 _LINKS, _MODE, _INODE, _SIZE, _CTIME, _CTIME_NS, _MTIME, _MTIME_NS = 16, 28, 32, 40, 96, 104, 112, 120
 _SECOND: Final = 1_000_000_000
 # AT_SYMLINK_NOFOLLOW and AT_NO_AUTOMOUNT, STATX_BASIC_STATS: what `os.lstat` asks.
 _FLAGS: Final = 0x100 | 0x800
 _MASK: Final = 0x7FF
+# AT_EMPTY_PATH too: no name stands for the open directory itself, which is the last one asked beside so many.
+ASK_ALL: Final = _FLAGS | 0x1000
+ASKED: Final = _MASK
+MOST_ASKED: Final = _ROWS
+# What an answer says of that: mode, inode, size, both times with their parts of a second, and its device.
+_OF_ITSELF: Final = Struct("=28xH2xQQ48xqI4xqI12xII")
 
 # Of a mode the byte with the format, and for each such byte 1 if it is a directory's.
 _FORMAT_BYTE: Final = 1 if sys.byteorder == "little" else 0
@@ -164,21 +174,22 @@ def ask(descriptor: int, names: Sequence[bytes]) -> list[Evidence | int]:
 
 
 class Sheet:
-    """Memory for some answers, to be used by one scan, and the call that fills it.
+    """Memory for some answers, to be used by one scan at a time, and the call that fills it.
 
     Where links count, ``has_links`` tells whether anything but a directory had several when last asked.
     """
 
-    def __init__(self, *, links: bool = False) -> None:
+    def __init__(self) -> None:
         from lastgood.scanner.libc import look_up, pointers
 
-        self._call = look_up("statx")
-        self._memory = bytearray(_ROWS * _ROW_BYTES)
-        self._rows = pointers(self._memory, apart=_ROW_BYTES)
-        memory = memoryview(self._memory)
+        self.call: Callable[..., int] = look_up("statx")
+        # The entries of a directory, itself, and the whole of the last answer.
+        self.memory: bytearray = bytearray(_ROWS * _ROW_BYTES + _ANSWER_BYTES)
+        self.rows: Sequence[object] = pointers(self.memory, apart=_ROW_BYTES)
+        memory = memoryview(self.memory)
         self._eights, self._fours, self._twos = memory.cast("Q"), memory.cast("I"), memory.cast("H")
-        self._counts_links = links
-        self.has_links: bool = links
+        self.counts_links: bool = False
+        self.has_links: bool = False
 
     def ask(self, descriptor: int, names: Sequence[bytes]) -> bytes | None:
         """Return what is said of each entry of an open directory; None if one could not be asked."""
@@ -194,19 +205,33 @@ class Sheet:
         return b"".join(blocks)
 
     def _asked(self, descriptor: int, names: Sequence[bytes]) -> bytes | None:
-        if any(map(self._call, repeat(descriptor), names, repeat(_FLAGS), repeat(_MASK), self._rows)):
+        if any(map(self.call, repeat(descriptor), names, repeat(_FLAGS), repeat(_MASK), self.rows)):
             return None
-        many = len(names)
+        return self.columns(len(names))
+
+    def answers(self, many: int) -> bytes:
+        """Return the first so many answers as they came, the last of them whole."""
+        return bytes(self.memory[: (many - 1) * _ROW_BYTES + _ANSWER_BYTES])
+
+    def itself(self, place: int) -> tuple[Evidence, int]:
+        """Return what the last answer says of a directory, and its device."""
+        mode, inode, size, *times, major, minor = _OF_ITSELF.unpack_from(self.memory, place * _ROW_BYTES)
+        ctime, ctime_part, mtime, mtime_part = times
+        seen = (mode, size, mtime * _SECOND + mtime_part, ctime * _SECOND + ctime_part, inode)
+        return seen, os.makedev(major, minor)
+
+    def columns(self, many: int) -> bytes:
+        """Return what was said of the first so many, as it is compared; their answers are gone then."""
         modes = self._twos[_MODE // 2 : many * _TWOS : _TWOS].tobytes()
         directories = modes[_FORMAT_BYTE::2].translate(_IS_DIRECTORY)
         place = directories.find(1)
         while place >= 0:
             start = place * _ROW_BYTES
-            self._memory[start + _INODE : start + _END] = _NOTHING
-            self._memory[start + _LINKS : start + _LINKS + len(_ONE_LINK)] = _ONE_LINK
+            self.memory[start + _INODE : start + _END] = _NOTHING
+            self.memory[start + _LINKS : start + _LINKS + len(_ONE_LINK)] = _ONE_LINK
             place = directories.find(1, place + 1)
         eights, fours = self._eights, self._fours
-        if self._counts_links:
+        if self.counts_links:
             self.has_links |= fours[_LINKS // 4 : many * _FOURS : _FOURS].tobytes() != _ONE_LINK * many
         return b"".join(
             (
@@ -221,9 +246,28 @@ class Sheet:
         )
 
 
+# Those that no scan uses: to make one takes as long as to ask for a directory.
+_spare: list[Sheet] = []
+
+
 def sheet(*, links: bool = False) -> Sheet | None:
-    """Return a sheet for one scan; None where no call can fill it."""
+    """Return a sheet for one scan, to be laid aside after it; None where no call can fill it."""
     try:
-        return Sheet(links=links)
+        found: Sheet | None = _spare.pop()
+    except IndexError:
+        found = _made()
+    if found is not None:
+        found.counts_links = found.has_links = links
+    return found
+
+
+def _made() -> Sheet | None:
+    try:
+        return Sheet()
     except (ImportError, OSError):  # a Python without `_ctypes`, a library without the call
         return None
+
+
+def lay_aside(used: Sheet) -> None:
+    """Keep a sheet for another scan."""
+    _spare.append(used)

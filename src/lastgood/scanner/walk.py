@@ -11,7 +11,7 @@ import time
 
 from lastgood.errors import Storage
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
-from lastgood.paths import join
+from lastgood.paths import join, ways, within
 from lastgood.scanner import (
     ABOVE,
     BARE,
@@ -100,6 +100,11 @@ class Trust:
         self.index: bool = index
         self.previous: bool = previous
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything is believed."""
+        return self.verdicts and self.objects and self.index and self.previous
+
 
 class Frame:
     """A directory whose subdirectories are being visited, the next one last in ``below``.
@@ -131,9 +136,9 @@ class Walk:
 
     ``order`` lists every directory visited, parents first; ``barred`` tells why a directory could
     not be entered; ``vanished`` are those that were gone then, with the inode that they had, if it is known;
-    ``renewed`` counts the records taken over that prove more than before. Where a watch tells in which
-    directories something may have changed, the others are not visited: all records are taken over at once,
-    and ``gone`` are those of directories that are none any more.
+    ``renewed`` counts the records taken over that prove more than before. Where a watch, or a look at known
+    folders, tells in which directories something may have changed, the others are not visited: all records
+    are taken over at once, and ``gone`` are those of directories that are none any more.
     """
 
     def __init__(
@@ -146,10 +151,13 @@ class Walk:
         forced: Forced,
         previous: Previous,
         late: Callable[[], bool],
+        found: dict[bytes, Listing] | None = None,
     ) -> None:
         self._records = snapshot.records
         self._states = snapshot.states
         self._remembers = False
+        # The folders that are not as they were, open, where a look at all of them has told that.
+        self._found = found
         self._details = snapshot.details
         self._trust = trust
         self._lister = lister
@@ -180,6 +188,9 @@ class Walk:
         self._remembers = top is not None and top[FILES] <= _REMEMBERED_FILES
         if len(self._states) > _MOST_STATES * len(self._records) + _MOST_STATES:
             self._states.clear()  # most are of directories as they were long ago
+        if self._found is not None:
+            self._go_by(root, self._found)
+            return
         parallel = None
         if self._trusting and self.watch is not None:
             is_dependent = not (trust.index and trust.previous)
@@ -207,6 +218,37 @@ class Walk:
         self._parts = frozenset()
         for frame in left_for_twin:
             self._run(root, frame)
+
+    def _go_by(self, root: int, found: dict[bytes, Listing]) -> None:
+        """Go on where a look found that something is not as it was."""
+        self._ways = found.keys() | ways(found) | {b""} if found else found.keys()
+        self._leading = by_parent(filter(None, self._ways))
+        self.kept = dict(self._records) if found else self._records
+        self._go_on(root, found)
+
+    def _go_on(self, root: int, found: dict[bytes, Listing]) -> None:
+        """Judge the folders that were found, those above them first."""
+        assert self._ways is not None
+        whole: list[bytes] = []
+        for path in sorted(self._ways):
+            if any(within(path, one) for one in whole):
+                continue  # that walk came by here
+            listing = found.pop(path, None)
+            if listing is None:
+                self.order.append(path)
+                continue
+            record = self._records[path]
+            try:
+                frame = self._look(listing.descriptor, path, record[ABOVE], listing)
+            except BaseException:
+                os.close(listing.descriptor)
+                raise
+            same = frame.token == record[TOKEN] and tuple(frame.below[::-1]) == record[BELOW]
+            if same and not record[FLAGS] & DOUBTFUL:
+                frame.close()
+            else:
+                whole.append(path)
+                self._run(root, frame)
 
     def _begun(self, descriptor: int, top: Record | None, token: bytes) -> Frame:
         """Look at the top, unless nothing was heard of it: it may hold thousands of folders."""
@@ -461,6 +503,11 @@ class Walk:
             same_index=trust.index,
             held_by_old=was_previous,
         )
+
+
+def never() -> bool:
+    """Tell that time is left, where nothing bounds it."""
+    return False
 
 
 def by_parent(paths: Iterable[bytes]) -> dict[bytes, set[bytes]]:

@@ -1,0 +1,260 @@
+"""Looks again at the folders that this process looked at last, most of which are as they were.
+
+One loop asks for each folder and what is in it, and compares the answers as they came with those of
+the last look. It tells of no folder more than that it is as it was: the others go to the walk, open, with
+what was found in them. Nothing is missed by that:
+
+- The same bytes say the same of everything that counts (and of owner, links and the last reading).
+  Where they are others, what counts is compared as a walk compares it, by the record. A folder whose record
+  has no proof of its names, as while it is young, or says that it is in doubt, goes to the walk all the same.
+- The folder itself is asked last, by its descriptor: what proves its names does so until all have been asked.
+  Its answer tells the device, too. By that call the kernel notes that its times were seen, as by any stat.
+- It is opened by its name in the folder above, which is open: through no link.
+- Where one can neither be opened nor asked, all are left to a walk through everything.
+- Nothing is read before all have been looked at: a folder that moves meanwhile has less time for it than in a
+  walk, and one that is gone then makes the walk look where it is.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import repeat
+
+from lastgood.paths import join
+from lastgood.scanner import ABOVE, BELOW, DOUBTFUL, FILES, FLAGS, NAMES, SEEN, SIGNATURE, TOKEN
+from lastgood.scanner.read import DIRECTORY_FLAGS, Listing, names_of, signature
+from lastgood.scanner.states import ASK_ALL, ASKED, MOST_ASKED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from lastgood.host import ScanResult
+    from lastgood.scanner import Record
+    from lastgood.scanner.read import Lister
+
+# No answer begins like this.
+_UNKNOWN = b"\0"
+# Folders are open while those in them are looked at, so many at most; of those that are not as they were so
+# many stay open for the walk.
+_DEEPEST = 64
+_MOST_FOUND = 64
+# What was told of each folder is remembered as often at most, before the walk lets go of all of it.
+_MOST_STATES = 2
+# In larger workspaces two processes look.
+_MOST_FILES = 4_000
+
+
+class KnownFolder:
+    """What is known of one folder.
+
+    ``asked`` are the names of what is in it, and one for itself; none where that is left to the lister.
+    With the ``answers`` came the ``states`` that belong to the record; ``came`` and ``told`` are the same of
+    a look of which no record may have been made yet, or ever will.
+    """
+
+    __slots__ = ("answers", "asked", "came", "depth", "name", "path", "record", "states", "told")
+
+    def __init__(self, path: bytes, record: Record, *, depth: int) -> None:
+        self.path: bytes = path
+        self.name: bytes = path.rpartition(b"/")[2] or b"."
+        self.depth: int = depth
+        self.states: bytes | None = None
+        self.came: bytes = _UNKNOWN
+        self.told: bytes | None = None
+        self.take(record)
+
+    def take(self, record: Record) -> None:
+        """Begin with a record of which nothing is known but what it says."""
+        names = names_of(record[NAMES])
+        self.record: Record = record
+        self.asked: list[bytes] = [*names, b""] if record[SEEN] and len(names) < MOST_ASKED else []
+        self.answers: bytes = _UNKNOWN
+
+    def follow(self, record: Record, states: bytes | None) -> None:
+        """Take another record of the same folder, with what was told where it was made."""
+        was = self.record
+        if record[NAMES] != was[NAMES] or record[SEEN] != was[SEEN]:
+            self.take(record)
+        else:
+            self.record = record
+            self.answers = self.came if states is not None and states == self.told else _UNKNOWN
+        self.states = states
+        self.came, self.told = _UNKNOWN, None
+
+
+class KnownFolders:
+    """All folders of a workspace, each after the one that it is in; for one scan at a time."""
+
+    def __init__(self, records: Mapping[bytes, Record], folders: Sequence[KnownFolder]) -> None:
+        self._records = records
+        self._folders = folders
+        # What a scan came to that found everything as in these records.
+        self.result: ScanResult | None = None
+
+    def follows(self, records: Mapping[bytes, Record], states: Mapping[bytes, bytes]) -> bool:
+        """Take the records of a later scan; False where they are of other folders, or rules."""
+        if records is self._records:
+            return True
+        self.result = None
+        if len(records) != len(self._folders):
+            return False
+        for folder in self._folders:
+            record, was = records.get(folder.path), folder.record
+            if record is was:
+                continue
+            if record is None or not _is_of_the_same(record, was):
+                return False
+            folder.follow(record, states.get(record[SIGNATURE]))
+        self._records = records
+        return True
+
+    def states(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield what was told of each folder, by its signature."""
+        for folder in self._folders:
+            if folder.states is not None:
+                yield folder.record[SIGNATURE], folder.states
+
+    def changed(
+        self, root: int, *, lister: Lister, doubt: int, late: Callable[[], bool] | None
+    ) -> dict[bytes, Listing] | None:
+        """Return those that are not as they were, open, as they were listed; None where a walk has to tell.
+
+        Those with a flag of some that are in ``doubt`` are among them. ``late`` tells that no time is left.
+        """
+        found: dict[bytes, Listing] = {}
+        above = [root]
+        done = False
+        try:
+            done = self._look(above, found, lister=lister, doubt=doubt, late=late)
+        except OSError:  # the walk says why
+            return None
+        finally:
+            for descriptor in above[1:]:
+                os.close(descriptor)
+            if not done:
+                close(found)
+        return found if done else None
+
+    def _look(
+        self,
+        above: list[int],
+        found: dict[bytes, Listing],
+        *,
+        lister: Lister,
+        doubt: int,
+        late: Callable[[], bool] | None,
+    ) -> bool:
+        sheet = lister.sheet
+        if sheet is None:
+            return False
+        enter, leave = os.open, os.close
+        ask, rows, is_as_it_was = sheet.call, sheet.rows, sheet.memory.startswith
+        flags, mask = repeat(ASK_ALL), repeat(ASKED)
+        here = 0
+        for folder in self._folders:
+            while here >= folder.depth:
+                leave(above.pop())
+                here -= 1
+            descriptor = enter(folder.name, DIRECTORY_FLAGS, dir_fd=above[-1])
+            above.append(descriptor)
+            here += 1
+            if late is not None and late():
+                return False
+            record, asked, told = folder.record, folder.asked, None
+            if asked and not any(map(ask, repeat(descriptor), asked, flags, mask, rows)):
+                told = folder.states if is_as_it_was(folder.answers) else _told(folder, lister)
+                if told is not None and told is folder.states and not record[FLAGS] & doubt:
+                    continue
+            if len(found) >= _MOST_FOUND:
+                return False
+            if told is None:
+                listing = lister.list(descriptor, known=record)
+            else:
+                listing = Listing(descriptor, record[NAMES], states=told, seen=record[SEEN])
+            if record[BELOW]:
+                listing.descriptor = os.dup(descriptor)
+            else:
+                above.pop()
+                here -= 1
+            found[folder.path] = listing
+        return True
+
+
+def take_out(
+    folders: list[KnownFolders], records: Mapping[bytes, Record], states: dict[bytes, bytes]
+) -> KnownFolders | None:
+    """Return the folders that this process looked at last; None where it did not, or cannot go by them.
+
+    Another scan that begins before they are put back has some of its own.
+    """
+    top = records.get(b"")
+    if not states or top is None or top[FILES] > _MOST_FILES:
+        return None
+    try:
+        known: KnownFolders | None = folders.pop()
+    except IndexError:
+        known = None
+    if known is None or not known.follows(records, states):
+        known = _folders_of(records)
+    if known is not None and len(states) > _MOST_STATES * (len(records) + 1):
+        states.clear()  # most are of folders as they were long ago
+        states.update(known.states())
+    return known
+
+
+def _folders_of(records: Mapping[bytes, Record]) -> KnownFolders | None:
+    """Return the folders of the last scan; None where they lie too deep, or not all can be come by."""
+    top = records.get(b"")
+    if top is None:
+        return None
+    folders: list[KnownFolder] = []
+    left: list[tuple[bytes, Record, int]] = [(b"", top, 1)]
+    while left:
+        path, record, depth = left.pop()
+        folders.append(KnownFolder(path, record, depth=depth))
+        for name in reversed(record[BELOW]):
+            inside = join(path, name)
+            below = records.get(inside)
+            # Where one could not be entered, or has other rules than its folder hands down, that is in doubt.
+            if (below is None or below[ABOVE] != record[TOKEN]) and not record[FLAGS] & DOUBTFUL:
+                return None
+            if below is not None:
+                left.append((inside, below, depth + 1))
+        if depth > _DEEPEST:
+            return None
+    return KnownFolders(records, folders) if len(folders) == len(records) else None
+
+
+def close(found: Mapping[bytes, Listing]) -> None:
+    """Close folders that were found."""
+    for listing in found.values():
+        os.close(listing.descriptor)
+
+
+def _is_of_the_same(record: Record, was: Record) -> bool:
+    """Tell whether a record is of a folder with the same rules and folders in it, in doubt if it was."""
+    same = record[ABOVE] == was[ABOVE] and record[TOKEN] == was[TOKEN] and record[BELOW] == was[BELOW]
+    return same and not was[FLAGS] & ~record[FLAGS] & DOUBTFUL
+
+
+def _told(folder: KnownFolder, lister: Lister) -> bytes | None:
+    """Return what the last answers say of what is in a folder: its ``states`` if all is as in its record.
+
+    None where its names are not proven.
+    """
+    sheet = lister.sheet
+    assert sheet is not None
+    record, many = folder.record, len(folder.asked) - 1
+    answers = sheet.answers(many + 1)
+    folder.came, folder.told = _UNKNOWN, None
+    if sheet.itself(many) != (record[SEEN], lister.device):
+        return None
+    states = sheet.columns(many)
+    if states != folder.states:
+        if signature(record[NAMES], states) != record[SIGNATURE]:
+            folder.came, folder.told = answers, states
+            return states
+        folder.states = states
+    folder.answers = answers
+    return folder.states

@@ -1,0 +1,173 @@
+"""A scanner that stays looks again at folders that it knows, and comes to what one without them does (S1)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastgood.host import ScanResult
+from lastgood.scanner import known_folders
+from lastgood.scanner import scan as scanner
+from lastgood.scanner.known_folders import KnownFolders
+from lastgood.scanner.read import Lister, Listing
+from lastgood.scanner.scan import WorkspaceScanner
+from lastgood.scanner.walk import Walk
+from tools.desk import Desk
+
+FOLDERS = ("a", "a/below", "b", "c", "c/one", "c/two")
+
+
+@pytest.fixture
+def known(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """Return a desk whose scanner stays, and has looked at all its folders by what it knows of them."""
+    device = os.stat(desk.root).st_dev
+    monkeypatch.setattr(scanner, "proving_device", lambda _root: device)
+    monkeypatch.setattr(scanner, "_SEVERAL_DIRECTORIES", 0)
+    for folder in FOLDERS:
+        for name in ("one", "two", "three"):
+            desk.write(f"{folder}/f-{name}", f"{folder} {name}")
+    time.sleep(0.06)
+    desk.scanner = desk.local()
+    for _ in range(3):
+        desk.save()
+    return desk
+
+
+def afresh(desk: Desk) -> ScanResult:
+    """Return what a scanner finds that knows nothing."""
+    stays, desk.scanner = (
+        desk.scanner,
+        WorkspaceScanner(cache=os.fsencode(desk.store), clock=desk.clock, objects=desk.engine),
+    )
+    found = desk.scan().result
+    desk.scanner = stays
+    return found
+
+
+class Judged:
+    """Notes the folders that the walk judges."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.paths: list[bytes] = []
+        look = Walk._look
+
+        def noted(
+            walk: Walk, descriptor: int, path: bytes, above: bytes, listing: Listing | None = None
+        ) -> object:
+            self.paths.append(path)
+            return look(walk, descriptor, path, above, listing)
+
+        monkeypatch.setattr(Walk, "_look", noted)
+
+
+def test_the_walk_judges_only_folders_that_are_not_as_they_were(
+    known: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = Judged(monkeypatch)
+    known.save()
+    assert judged.paths == []
+    known.write("c/one/f-two", "other")
+    found = known.save()
+    assert judged.paths == [b"c/one"]
+    assert found.result == afresh(known)
+
+
+def test_what_a_scan_found_that_nobody_kept_is_found_again(known: Desk) -> None:
+    """What was told then belongs to no record that the next scan knows."""
+    before = known.previous
+    known.write("a/below/f-one", "other")
+    looked = known.scan()
+    assert looked.result.tree != before
+    assert known.save().result == looked.result
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda root: (root / "c").chmod(0o700),
+        lambda root: (root / "c" / "one").chmod(0o2750),
+        lambda root: os.utime(root / "b" / "f-one"),
+        lambda root: (root / "a" / ".gitignore").write_text("f-two\n"),
+        lambda root: (root / ".gitignore").write_text("/a\n!/a/below\n"),
+        lambda root: (root / "c" / "one").rename(root / "a" / "one"),
+        lambda root: (root / "b" / "new" / "deep").mkdir(parents=True),
+    ],
+    ids=["top folder", "folder", "times", "ignore file", "rules for all", "moved folder", "new folders"],
+)
+def test_whatever_differs_comes_out_as_for_one_that_knows_nothing(
+    known: Desk, change: Callable[[Path], object]
+) -> None:
+    change(known.root)
+    assert known.save().result == afresh(known)
+    assert known.save().result == afresh(known)
+
+
+def test_a_file_of_equal_size_and_modification_time_is_told(known: Desk) -> None:
+    path = known.root / "a" / "f-one"
+    seen = path.stat()
+    path.write_text("A ONE")
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    assert known.held(known.save())[b"a/f-one"][2] == b"A ONE"
+
+
+def test_a_link_in_the_place_of_a_folder_is_not_followed(known: Desk, tmp_path: Path) -> None:
+    (known.root / "c" / "one").rename(tmp_path / "outside")
+    (known.root / "c" / "one").symlink_to(tmp_path / "outside")
+    assert known.held(known.save())[b"c/one"][0] == "link"
+
+
+def test_more_than_may_stay_open_is_left_to_the_walk(known: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_folders, "_MOST_FOUND", 2)
+    opened = len(os.listdir("/proc/self/fd"))
+    for folder in FOLDERS:
+        known.write(f"{folder}/f-two", "other")
+    assert known.save().result == afresh(known)
+    assert len(os.listdir("/proc/self/fd")) == opened
+
+
+def test_on_another_device_nothing_is_taken_for_known(known: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S1: there times prove no names."""
+    device = os.stat(known.root).st_dev
+    monkeypatch.setattr(scanner, "proving_device", lambda _root: device + 1)
+    known.write("b/f-two", "other")
+    judged = Judged(monkeypatch)
+    assert known.save().result == afresh(known)
+    assert set(judged.paths) >= {b"", *map(os.fsencode, FOLDERS)}
+
+
+def test_a_folder_that_is_moved_before_it_is_opened_is_found_where_it_is(
+    known: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The walk, which begins anew then, looks for it."""
+    known.write("c/one/new")
+    listing = Lister.list
+
+    def meanwhile(lister: Lister, descriptor: int, **named: Any) -> Listing:
+        if (known.root / "c" / "two").exists():
+            (known.root / "c" / "two").rename(known.root / "b" / "two")
+        return listing(lister, descriptor, **named)
+
+    monkeypatch.setattr(Lister, "list", meanwhile)
+    names = known.names(known.save())
+    assert "b/two/f-one" in names
+    assert "c/two" not in names
+
+
+def test_two_scans_at_once_do_not_share_what_is_known(known: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    known.write("b/f-two", "other")
+    within: list[ScanResult] = []
+    changed = KnownFolders.changed
+
+    def beside(folders: KnownFolders, root: int, **named: Any) -> object:
+        found = changed(folders, root, **named)
+        monkeypatch.setattr(KnownFolders, "changed", changed)
+        within.append(known.scan().result)
+        return found
+
+    monkeypatch.setattr(KnownFolders, "changed", beside)
+    assert known.save().result == within[0] == afresh(known)
