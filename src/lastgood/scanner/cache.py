@@ -20,9 +20,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, MutableMapping, Sequence
 
-    from lastgood.scanner import Record, Row
-    from lastgood.scanner.known_folders import KnownFolders
+    from typing import Any
 
+    from lastgood.scanner import Record, Row
+
+    KnownFolders = Any  # of `known_folders`, which rests on what imports this
     # Inode, size, modification and change time.
     Source = tuple[int, int, int, int]
 
