@@ -733,23 +733,46 @@ def shared_paths(context: Context) -> dict[bytes, Shared]:
     }
 
 
+def changed_beside(
+    context: Context, *, session: str, since: int
+) -> dict[bytes, tuple[Checkpoint, Authorship]]:
+    """Return what other sessions saved as changed after the checkpoint of a number, and the newest that did.
+
+    That is as far as it is not known for a person's, and of so many checkpoints of theirs.
+    """
+    query = Query(workspace_key=context.key, guards=False, brief=True, limit=_COMPARED)
+    authors = Authors(context)
+    found: dict[bytes, tuple[Checkpoint, Authorship]] = {}
+    for one in context.catalogue.find(query):
+        if one.sequence > since and one.session not in {None, session}:
+            for each in _changed_at(context, one, authors=authors):
+                found.setdefault(each.change.path, (one, each.by))
+    return found
+
+
 def _changed_in(context: Context, session: str, *, authors: Authors) -> dict[bytes, bool]:
     """Return what changed in a session, as far as nobody else is known for it, and whether that is known."""
     query = Query(workspace_key=context.key, session=session, guards=False, brief=True, limit=_COMPARED)
     paths: dict[bytes, bool] = {}
     for one in context.catalogue.find(query):
-        before = None if one.previous is None else context.catalogue.get(one.previous)
-        if before is None or before.manifest.root == one.manifest.root:
-            continue
-        try:
-            found = authors.changes_of(Link(after=_facts_of(one), before=_facts_of(before)))
-        except Damaged:
-            continue
-        for each in found:
-            if each.by.actor.type != "person" and each.by.why not in {"restored", "unseen"}:
-                path = each.change.path
-                paths[path] = paths.get(path, False) or each.by.why is None
+        for each in _changed_at(context, one, authors=authors):
+            path = each.change.path
+            paths[path] = paths.get(path, False) or each.by.why is None
     return paths
+
+
+def _changed_at(context: Context, one: Checkpoint, *, authors: Authors) -> Iterator[Authored]:
+    """Yield what came changed with a checkpoint, but for a person's, and for what came by a restore."""
+    before = None if one.previous is None else context.catalogue.get(one.previous)
+    if before is None or before.manifest.root == one.manifest.root:
+        return
+    try:
+        found = authors.changes_of(Link(after=_facts_of(one), before=_facts_of(before)))
+    except Damaged:
+        return
+    for each in found:
+        if each.by.actor.type != "person" and each.by.why not in {"restored", "unseen"}:
+            yield each
 
 
 def _facts_of(checkpoint: Checkpoint) -> CheckpointFacts:

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from lastgood.model.calls import Consent
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import RestorePlan
-    from lastgood.model.report import RestoreReport
+    from lastgood.model.report import ChangedBeside, RestoreReport
     from lastgood.model.run import LastConversation
     from lastgood.model.session import Effect, Living, Owner, Session, SessionReport
     from lastgood.restore.finish import SettledRestore
@@ -115,7 +115,7 @@ def choose(
     named = None if ref is None else _named_run(context, left, ref)
     if named is not None:
         _demand_left(context, named, force=force)
-        found = Found(run=named, checkpoint=_last(context, named))
+        found = _seen(context, view, named)
     elif ref is not None:
         found = _seen_from(view.resolve(ref), left, changes=changes)
         if roll_back:
@@ -127,7 +127,7 @@ def choose(
     elif len(left) > 1 and choice != "review":
         raise _ambiguous(context, left)
     else:
-        found = Found(run=left[0], checkpoint=_last(context, left[0]))
+        found = _seen(context, view, left[0])
     if found.run is not None and choice is None and not roll_back and found.run.state == "active":
         if strict:
             raise _undecided(context, found.run)
@@ -190,6 +190,13 @@ def _standing(view: View) -> Found:
     """Return no run, seen from where the workspace stands (rule T15)."""
     place, newest = view.at(), view.latest()
     return Found(run=None, checkpoint=place, returned=place != newest)
+
+
+def _seen(context: Context, view: View, run: SessionReport) -> Found:
+    """Return a run, seen from its last checkpoint; one that was taken back, from where that led."""
+    last = _last(context, run)
+    place = view.at() if run.session.ended_by == "rolled back" else last
+    return Found(run=run, checkpoint=place, returned=place != last)
 
 
 def _last(context: Context, run: SessionReport) -> Checkpoint | None:
@@ -277,10 +284,7 @@ def recover(
     """
     if choice == "review":
         found = choose(context, view, ref, choice=choice, roll_back=roll_back, force=force)
-        report = _report(context, view, found).replace(done="review")
-        if not roll_back or report.state == "interrupted" or (found.run is None and not found.named):
-            return report.replace(passed_over=_hit(context, found))  # what comes back is not known yet
-        return _planned_rollback(context, view, found, force=True).told(report)
+        return _reviewed(context, view, found, roll_back=roll_back)
     owner = context.processes.owner(owner_pid)
     if ref is not None:  # what cannot be meant is refused before anything is done
         choose(context, view, ref, choice=choice, roll_back=roll_back, force=force)
@@ -302,6 +306,15 @@ def recover(
         outcomes=(*settled.left, *settled.outcomes, *report.outcomes),
         parts=(*settled.parts, *report.parts),
     )
+
+
+def _reviewed(context: Context, view: View, found: Found, *, roll_back: bool) -> RecoverReport:
+    """Return where a run stands, and what a rollback would do."""
+    report = _report(context, view, found).replace(done="review")
+    if not roll_back or report.state == "interrupted" or (found.run is None and not found.named):
+        return report.replace(passed_over=_hit(context, found))  # what comes back is not known yet
+    back = _planned_rollback(context, view, found, force=True)
+    return back.told(report, preview(context, view, back.plan))
 
 
 # --- The run that died: it goes on, is given up, or there is none and its artifacts are looked after ---
@@ -389,6 +402,7 @@ def _continued(context: Context, view: View, found: Found, way: _Way) -> Recover
             back = _agreed_rollback(context, view, found, way)
             change = partial(tasks.back_to, then=back.progress)
             left, was = was, _laid_down(context, was)
+            keep_rest(context, was)  # with the files of the moment at which it died
             try:
                 restored = apply(context, view, back.plan)
             except BaseException:
@@ -453,6 +467,7 @@ class _Rollback(Value):
     progress: Progress
     irreversible: tuple[Effect, ...]
     edited: tuple[bytes, ...] = ()
+    beside: tuple[ChangedBeside, ...] = ()
     undone: tuple[str, ...] = ()
     passed_over: tuple[str, ...] = ()
 
@@ -464,6 +479,7 @@ class _Rollback(Value):
             irreversible=self.irreversible,
             rolled_back_to=self.target.id,
             edited=self.edited,
+            changed_beside=self.beside,
             undone_tasks=self.undone,
             passed_over=self.passed_over,
         )
@@ -509,6 +525,7 @@ def _planned_rollback(context: Context, view: View, found: Found, *, force: bool
         progress=then,
         irreversible=irreversible(context, target),
         edited=_edited(context, plan, since=max(last_sign(context, run), run.session.ended_at or 0)),
+        beside=_beside_run(context, plan, run, target),
         undone=tasks.done_since(run.progress, then),
         passed_over=_hit(context, found, target=target),
     )
@@ -583,6 +600,21 @@ def _edited(context: Context, plan: RestorePlan, *, since: int) -> tuple[bytes, 
     """Return the paths of a plan that changed after some moment, by whomever."""
     going = (step.path for step in plan.of("write", "delete", "chmod") if step.have is not None)
     return tuple(path for path in going if _changed_at(join(context.root, path)) > since)
+
+
+def _beside_run(
+    context: Context, plan: RestorePlan, run: SessionReport, target: Checkpoint
+) -> tuple[ChangedBeside, ...]:
+    """Return the paths of a plan that other sessions saved as changed since its target."""
+    from lastgood.attribution import changed_beside
+    from lastgood.model.report import ChangedBeside
+
+    found = changed_beside(context, session=run.id, since=target.sequence)
+    return tuple(
+        ChangedBeside(path=step.path, checkpoint=found[step.path][0], actor=by.actor, why=by.why)
+        for step in plan.of("write", "delete", "chmod")
+        if step.path in found and (by := found[step.path][1])
+    )
 
 
 def _changed_at(path: bytes) -> int:

@@ -34,7 +34,7 @@ def test_each_choice_says_what_it_brings_in_the_words_of_the_prompt(lastgood: Co
     assert "step tidy up" not in shown
     assert re.search(
         r' c: continue it: no file changes b: files back to before "tidy up" \(asked [^;]+; ckpt_\w{8}\):'
-        r" 1 file to bring back; shows first what would go"
+        r" 1 file to write; shows first what would go"
         r" r: files back to before a turn that you pick from a list e: end it: no file changes What now\?",
         shown,
     )
@@ -63,6 +63,44 @@ def test_of_two_that_wait_each_is_told_by_what_it_was_asked(
     shown = lastgood.terminal("recover", answers="\n", expect=130).out
     line = r'\b([12]) Session sess_\w+ of ([\w ]+?)(?: \([\w ]+\))?: .*? asked last: "([\w ]+)"'
     told = re.findall(line, " ".join(shown.split()))
-    # No checkpoint and no transcript says yet which host the first is of.
-    assert told == [("1", "an agent", "add a test"), ("2", "Claude Code", "tidy up")], shown
+    assert told == [("1", "Codex", "add a test"), ("2", "Claude Code", "tidy up")], shown
     assert left.name
+
+
+def test_a_rollback_names_what_other_sessions_saved_since(
+    lastgood: Command, workspace: Workspace, left: Host, project: Path
+) -> None:
+    """P7b: it takes the whole folder back, and who works in it beside has to hear that first."""
+    other = Host(workspace, project, name="two")
+    other.asked("add a test")
+    (project / "test").write_text("mine alone")
+    other.tells("turn-end")
+    (mine,) = (
+        one.session.id for one in workspace.sessions() if one.session.transcript == str(left.transcript)
+    )
+
+    shown = lastgood.terminal("recover", mine, answers="b\nn\n", expect=130).out
+    assert " of them changed in other sessions; shows first" in " ".join(shown.split())
+    done = lastgood("recover", mine, "--rollback")
+    said = re.search(
+        r"Saved by other sessions since, .*\n  (\S+) \(asked last: .add a test.\): (.*)\n", done.err
+    )
+    assert said is not None, done.err
+    assert said[1] != mine
+    assert "test" in said[2]
+    assert re.search(r"^  delete +test$", done.out, re.MULTILINE)
+
+
+def test_what_was_said_is_kept_with_the_files_of_the_death(
+    lastgood: Command, workspace: Workspace, left: Host, project: Path
+) -> None:
+    """P7c: not with those that a rollback brought, which would then be no place where one stands."""
+    left.transcript.write_text('{"type": "user", "message": {"role": "user", "content": "tidy up"}}\n')
+    done = lastgood("recover", "--rollback", "--json").json
+
+    (kept,) = workspace.list(kind="interrupt")
+    assert kept.conversation is not None
+    assert lastgood("cat", kept.id, "plan", expect=10).err
+    assert lastgood("status", "--json").json["at"]["id"] == done["rolled_back_to"]
+    assert lastgood("recover", "--review", "--json").json["checkpoint"]["id"] == done["rolled_back_to"]
+    assert (project / "plan").exists()

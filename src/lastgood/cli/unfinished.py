@@ -11,11 +11,12 @@ from lastgood.cli.plans import (
     going_on,
     owner,
     passed_over_lines,
+    plan_counts,
     resuming_lines,
     run_line,
     standing_lines,
 )
-from lastgood.cli.wording import UNTITLED, ago, called, count, label, moment, paths_named, quoted_words
+from lastgood.cli.wording import UNTITLED, ago, called, label, moment, paths_named, quoted_words, shortened
 from lastgood.errors import LastgoodError
 from lastgood.paths import printable
 from lastgood.value import Value
@@ -126,8 +127,12 @@ def review(
     tell_waiting(report, call, console)
 
 
+# So much of a checkpoint's title is shown.
+_TITLE = 48
+
+
 def _last_words(checkpoint: Checkpoint, *, now: int) -> str:
-    title = "" if label(checkpoint) == UNTITLED else f" ({label(checkpoint)})"
+    title = "" if label(checkpoint) == UNTITLED else f" ({shortened(label(checkpoint), _TITLE)})"
     made = ago(checkpoint.manifest.created_at, now=now)
     return f"Checkpoint {checkpoint.short_id}{title}, {checkpoint.kind}, made {made}."
 
@@ -209,10 +214,9 @@ def way_back(run: SessionReport, workspace: Workspace) -> WayBack | None:
         if seen.rolled_back_to is None:
             return None
         target = workspace.get(seen.rolled_back_to)
-        files = workspace.diff(target.id, patch=False).files
     except LastgoodError:  # which is told when it is tried
         return None
-    return WayBack(where=_where(target, run, workspace), what=_what([one.status for one in files]))
+    return WayBack(where=_where(target, run, workspace), what=_what(seen))
 
 
 def _where(target: Checkpoint, run: SessionReport, workspace: Workspace) -> str:
@@ -223,16 +227,13 @@ def _where(target: Checkpoint, run: SessionReport, workspace: Workspace) -> str:
     return called(target, made=True)
 
 
-def _what(statuses: list[str]) -> str:
-    """Return how many files would change, by how they changed since."""
-    gone, new = statuses.count("deleted"), statuses.count("added")
-    rest = len(statuses) - gone - new
-    words = [
-        f"{count(gone, 'file')} to bring back" if gone else "",
-        f"{count(rest, 'file')} to change" if rest else "",
-        f"{count(new, 'file')} to delete" if new else "",
-    ]
-    return ", ".join(word for word in words if word)
+def _what(seen: RecoverReport) -> str:
+    """Return what a rollback would do to files, in the words of its plan; nothing where it changes none."""
+    plan = None if seen.restored is None else seen.restored.planned
+    if plan is None or not any(plan.of("write", "delete", "chmod", "mkdir", "rmdir")):
+        return ""
+    others = len(seen.changed_beside)
+    return plan_counts(plan) + (f", {others:,} of them changed in other sessions" if others else "")
 
 
 def _ways(run: SessionReport, call: Call) -> tuple[str, str, str]:

@@ -347,6 +347,8 @@ class RewindExtent(Value):
 class ChangedBeside(Value):
     """A path that a rewind takes back although no turn and no run that it counts changed it.
 
+    Of a rollback (`recover`) it is one that another session saved as changed since.
+
     ``checkpoint`` holds the change; None of one that is not saved yet. ``why`` says why nobody knows whose
     it is.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from lastgood.model.checkpoint import Checkpoint, HealthNote
     from lastgood.model.operation import Outcome, PartOutcome
-    from lastgood.model.report import HeadMoved, NotHeld, RestoreReport
+    from lastgood.model.report import ChangedBeside, HeadMoved, NotHeld, RestoreReport
     from lastgood.model.session import Effect, Living, Position, Session, SessionReport, Task
     from lastgood.model.tree import Counts
     from lastgood.value import OsText, Text, Timestamp
@@ -143,7 +143,8 @@ class RecoverReport(Value):
     or artifacts that were missing. ``outcomes`` are the paths of both. ``irreversible`` are steps done after
     the checkpoint ``rolled_back_to``, that files were, or would be, taken back to; ``undone_tasks`` were done
     after it, and ``edited`` are paths among these that changed after the run's last sign of life, by
-    whomever; ``passed_over`` are later checkpoints that would have been nearer, but whose files are damaged.
+    whomever, ``changed_beside`` those that other sessions saved as changed since; ``passed_over`` are later
+    checkpoints that would have been nearer, but whose files are damaged.
     ``elsewhere`` tells of runs that did not finish in a folder that this one may have been.
     ``took_over`` is a session that lived, and has ended for this one to go on; ``beside`` one that lives
     and is at work, where nothing died. ``conversation`` is that of the run, kept to its last whole line
@@ -169,6 +170,7 @@ class RecoverReport(Value):
     parts: tuple[PartOutcome, ...] = ()
     rolled_back_to: str | None = None
     edited: tuple[bytes, ...] = ()
+    changed_beside: tuple[ChangedBeside, ...] = ()
     undone_tasks: tuple[str, ...] = ()
     passed_over: tuple[str, ...] = ()
     elsewhere: tuple[HealthNote, ...] = ()

@@ -8,6 +8,7 @@ from lastgood.cli import opening
 from lastgood.cli.grammar import Verb, quoted
 from lastgood.cli.opening import DECLINED, NO_ANSWER, OMISSIONS, ProgressLine, open_for
 from lastgood.cli.plans import (
+    at_work_lines,
     conversation_lines,
     going_on,
     not_held_lines,
@@ -38,7 +39,7 @@ from lastgood.cli.unfinished import (
     tell_waiting,
     way_back,
 )
-from lastgood.cli.wording import called, path_text
+from lastgood.cli.wording import called, path_text, paths_named, quoted_words
 from lastgood.errors import Invalid, NotFound, Usage
 from lastgood.model.run import CHOICES
 from lastgood.paths import printable
@@ -119,7 +120,7 @@ def _recover(call: Call, console: Console) -> int:
                 return DECLINED
         host = None if report.session is None else host_of(report.session.session, workspace)
         if not console.answer("recover", report):
-            _tell(report, call, console, workspace=workspace, host=host)
+            _tell(report, call, console, workspace=workspace, host=host, is_asked=is_asked)
     lacking = any(one.omission for one in report.not_held)
     return OMISSIONS if report.omissions or lacking else 0
 
@@ -222,8 +223,12 @@ def _demand_consent(
     Who answered a question with that, and typed no option, sees first what would go.
     """
     assert preview.restored is not None
-    _tell_edited(preview, console)
     plan = preview.restored.planned
+    if any(plan.of("write", "delete", "chmod")):
+        for line in (*_beside_lines(preview, workspace), *_edited_lines(preview)):
+            console.warn(line)
+        for line in at_work_lines(workspace.at_work()):
+            console.warn(line)
     target = workspace.get(plan.target)
     large = takes_many_away(plan, target)
     if is_asked and not large and kept_lines(plan, call):
@@ -254,7 +259,13 @@ def _picked(report: RecoverReport, console: Console, *, workspace: Workspace) ->
 
 
 def _tell(
-    report: RecoverReport, call: Call, console: Console, *, workspace: Workspace, host: str | None
+    report: RecoverReport,
+    call: Call,
+    console: Console,
+    *,
+    workspace: Workspace,
+    host: str | None,
+    is_asked: bool = False,
 ) -> None:
     settled = settled_line(report)
     if settled is not None:
@@ -268,7 +279,7 @@ def _tell(
     elif report.done == "fresh":
         _tell_fresh(report, call, console, host=host)
     else:
-        _tell_continued(report, call, console, host=host)
+        _tell_continued(report, call, console, host=host, is_asked=is_asked)
 
 
 def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
@@ -288,7 +299,7 @@ def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
             console.sentence(f"There is no checkpoint; make one: {call.command('save')}")
         return
     console.sentence(line)
-    _tell_back(report, call, console)
+    _tell_back(report, call, console, is_asked=False)
     console.sentences(
         (*resuming_lines(report, call, verb="Resuming"), *standing_lines(report, now=time.time_ns()))
     )
@@ -318,11 +329,14 @@ def _tell_fresh(report: RecoverReport, call: Call, console: Console, *, host: st
     console.sentence(f"Start anew from the present files: {call.command(anew)}")
 
 
-def _tell_back(report: RecoverReport, call: Call, console: Console) -> None:
-    """Say where files were taken back to, and what has to be done again."""
+def _tell_back(report: RecoverReport, call: Call, console: Console, *, is_asked: bool) -> None:
+    """Say where files were taken back to, which unless a person saw that, and what is to be done again."""
     back = restored_line(report)
     if back is not None:
         console.sentence(back)
+    if back is not None and report.restored is not None and not is_asked:
+        for line in shortened_plan(report.restored.planned, most=_SHOWN, room=console.columns(1)):
+            console.line(line)
     target = report.checkpoint
     root = "" if target is None else target.manifest.workspace
     if back is not None and target is not None and target.damaged is not None:
@@ -342,24 +356,44 @@ def _tell_back(report: RecoverReport, call: Call, console: Console) -> None:
         console.sentence(f"To be done again, as {why}: {shown}{more}.")
 
 
-def _tell_edited(report: RecoverReport, console: Console) -> None:
-    """Name what somebody may have changed after the run had died, before it is taken back."""
-    if not report.edited:
-        return
-    console.warn("Changed after the run's last sign of life, and taken back too (undo brings it back):")
-    for path in report.edited[:_SHOWN]:
-        console.warn(f"  {path_text(path)}")
-    if len(report.edited) > _SHOWN:
-        console.warn(f"  and {len(report.edited) - _SHOWN:,} more")
+def _beside_lines(report: RecoverReport, workspace: Workspace) -> list[str]:
+    """Return what other sessions saved as changed meanwhile, before it is taken back too."""
+    if not report.changed_beside:
+        return []
+    by: dict[str, list[bytes]] = {}
+    for one in report.changed_beside:
+        held = None if one.checkpoint is None else one.checkpoint.session
+        by.setdefault(held or "?", []).append(one.path)
+    lines = ["Saved by other sessions since, and taken back too (undo brings it back):"]
+    for id, paths in by.items():
+        run = workspace.get_session(id)
+        turn = last_turn(run.session, workspace)
+        asked = "" if turn is None else f" (asked last: {quoted_words(turn.name)})"
+        lines += [f"  {id}{asked}: {paths_named(paths)}"]
+    return lines
 
 
-def _tell_continued(report: RecoverReport, call: Call, console: Console, *, host: str | None) -> None:
+def _edited_lines(report: RecoverReport) -> list[str]:
+    """Return what somebody may have changed after the run had died, before it is taken back."""
+    others = {one.path for one in report.changed_beside}
+    edited = [path for path in report.edited if path not in others]
+    if not edited:
+        return []
+    when = "Changed after the run's last sign of life, by it or by somebody else"
+    lines = [f"{when}, and taken back too (undo brings it back):"]
+    lines += [f"  {path_text(path)}" for path in edited[:_SHOWN]]
+    return lines + ([f"  and {len(edited) - _SHOWN:,} more"] if len(edited) > _SHOWN else [])
+
+
+def _tell_continued(
+    report: RecoverReport, call: Call, console: Console, *, host: str | None, is_asked: bool
+) -> None:
     run = report.session
     assert run is not None
     line = recovering_line(report, asked=_names_checkpoint(call))
     if line is not None:
         console.sentence(line)
-    _tell_back(report, call, console)
+    _tell_back(report, call, console, is_asked=is_asked)
     console.sentences(conversation_lines(report, call))
     console.sentences(
         (*resuming_lines(report, call, verb="Resuming"), *standing_lines(report, now=time.time_ns()))
@@ -373,7 +407,7 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console, *, host
         moved = report.restored is None or any(one.result != "kept" for one in report.restored.outcomes)
         console.note(f"take the {'files' if moved else 'progress'} back with: {call.command('undo')}")
     tell_waiting(report, call, console)
-    if run.state != "ended":
+    if run.state == "active":
         console.sentence("Ready to continue.")
 
 
