@@ -6,8 +6,7 @@ import fcntl
 import os
 from marshal import dumps, loads
 
-from lastgood.files import write_whole
-from lastgood.proven_file import digest, proven, read_proven
+from lastgood.files import digest, proven, read_proven, write_whole
 from lastgood.value import Value
 
 TYPE_CHECKING = False

@@ -11,6 +11,7 @@ import stat
 from marshal import dumps
 
 from lastgood import project_git
+from lastgood.files import digest
 from lastgood.ignore import TreeRules, Unreadable
 from lastgood.model.checkpoint import IgnoreState
 from lastgood.model.tree import DIRECTORY, LINK
@@ -35,7 +36,6 @@ from lastgood.project_git.entries import (
 from lastgood.project_git.index import IndexDamage, blob_id
 from lastgood.project_git.remembered import RememberedStatus, index_seen, recall, remember
 from lastgood.project_git.remembered import seen as seen_of
-from lastgood.proven_file import digest
 from lastgood.value import Value
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ import os
 import time
 from marshal import dumps, loads
 
-from lastgood.proven_file import DIGEST_BYTES, digest, proven, read_proven
+from lastgood.files import DIGEST_BYTES, digest, proven, read_proven
 from lastgood.scanner import LENGTH, START
 from lastgood.value import Value
 

@@ -13,9 +13,8 @@ from _blake2 import blake2b
 from _struct import unpack_from
 
 from lastgood.errors import Unsafe, crowded
-from lastgood.files import is_written_by_nobody
+from lastgood.files import digest, is_written_by_nobody
 from lastgood.paths import printable, to_text
-from lastgood.proven_file import digest
 from lastgood.scanner import (
     CAPTURED,
     FORMAT_FILE,

@@ -9,11 +9,11 @@ from _operator import eq, itemgetter
 from marshal import dumps
 
 from lastgood.errors import Damaged
+from lastgood.files import digest
 from lastgood.host import ScanResult, Stamp
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, UNREADABLE, Includes, TreeRules
 from lastgood.model.tree import DIRECTORY, Gap, TreeId
 from lastgood.paths import DEEPEST, LONGEST_PATH, join, parent
-from lastgood.proven_file import digest
 from lastgood.scanner import (
     ABOVE,
     BARE,

@@ -6,6 +6,7 @@ import os
 from marshal import dumps, loads
 
 from lastgood.errors import Damaged
+from lastgood.files import digest
 from lastgood.ignore import (
     GITIGNORE,
     LASTGOODIGNORE,
@@ -20,7 +21,6 @@ from lastgood.model.checkpoint import GitState, IgnoreState, NestedRepository
 from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.paths import DEEPEST, LONGEST_PATH, Covering, is_git_alias, join, unknown, ways, within
 from lastgood.project_git import IGNORE_FILE_LIMIT, find, nested_head, outer_rules, read_file, state
-from lastgood.proven_file import digest
 from lastgood.scanner import (
     ABOVE,
     BELOW,
