@@ -19,7 +19,6 @@ from lastgood.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, MutableMapping, Sequence
-
     from typing import Any
 
     from lastgood.scanner import Record, Row
