@@ -199,11 +199,18 @@ class WorkspaceSnapshot:
         self._forced = forced
         self._fresh = fresh
         self._started = context.clock.monotonic()
-        self._facts = context.catalogue.latest_facts(context.key)
-        self._generation = transaction.generation(self._facts)
         # What is kept with the files is how far the work had come before they were read.
         keeps = isinstance(transaction, SaveTransaction)
-        self._standing: CurrentWork | None = current_work(context) if keeps else None
+        catalogue = context.catalogue
+        self._standing: CurrentWork | None
+        self._facts, generation, self._standing = catalogue.moment(
+            lambda: (
+                catalogue.latest_facts(context.key),
+                catalogue.generation(),
+                current_work(context) if keeps else None,
+            )
+        )
+        self._generation = transaction.proven(generation, self._facts)
         self._writer = transaction.writer()
         self._empty = self._writer.stored_bytes
         try:

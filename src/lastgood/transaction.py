@@ -190,9 +190,9 @@ class ReadTransaction(Transaction):
         """Begin such a pack, whatever the others become."""
         return self._writers.engine_of().writer(kept=False)
 
-    def generation(self, facts: LatestFacts | None) -> str:  # noqa: ARG002 - what a look finds is not stored
+    def proven(self, generation: str, facts: LatestFacts | None) -> str:  # noqa: ARG002 - what a look finds is not stored
         """Return the generation of which a scan cache proves what is looked at, stored or not."""
-        return self.context.catalogue.generation()
+        return generation
 
 
 class SaveTransaction(ReadTransaction, MarkTransaction):
@@ -213,16 +213,17 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         """Begin a pack."""
         return self._writers.engine_of().writer()
 
-    def generation(self, facts: LatestFacts | None) -> str:
-        """Return the engine's generation: a new one, of no scan cache, if a tree that counts is lost.
+    def proven(self, generation: str, facts: LatestFacts | None) -> str:
+        """Return the engine's generation, or a new one, of no scan cache, if a tree that counts is lost.
 
         Those that count are the newest and the one at which the workspace stands.
         """
         counting = () if facts is None else (facts.newest, facts.at)
         trees = {bytes.fromhex(one.tree) for one in counting if one is not None}
         if self.context.engine.missing(trees):
-            self.catalogue.set_generation(self.context.clock.random().hex())
-        return super().generation(facts)
+            generation = self.context.clock.random().hex()
+            self.catalogue.set_generation(generation)
+        return generation
 
     def add(
         self,

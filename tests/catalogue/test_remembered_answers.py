@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.work import SessionTransaction
-from lastgood.model.checkpoint import Checkpoint
+from lastgood.model.checkpoint import Checkpoint, Manifest
 from lastgood.model.session import Owner, Session
 from lastgood.testing.clock import FakeClock
 
+if TYPE_CHECKING:
+    from lastgood.catalogue.database import Answers
+
 KEY = "aa" * 10
+OTHER = "bb" * 10
 
 
 @pytest.fixture
@@ -100,3 +105,70 @@ def test_what_was_taken_back_is_not_told(catalogue: SqliteCatalogue, other: Sqli
     with pytest.raises(ZeroDivisionError):
         catalogue.work.change(fail)
     assert catalogue.work.sessions(KEY, state="active") == other.work.sessions(KEY, state="active") == ()
+
+
+def _told(catalogue: SqliteCatalogue, asked: str) -> tuple[object, ...]:
+    """Return what a save asks of the catalogue."""
+    return (
+        catalogue.latest_facts(KEY),
+        catalogue.stands_at(KEY),
+        catalogue.latest_facts(OTHER),
+        catalogue.next_sequence(),
+        catalogue.generation(),
+        catalogue.get(asked),
+        catalogue.work.sessions(KEY, state="active"),
+    )
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_what_is_known_after_a_checkpoint_was_added_is_what_is_there(
+    is_alone: bool, catalogue: SqliteCatalogue, other: SqliteCatalogue, manifest: Callable[..., Manifest]
+) -> None:
+    """It is not asked for again, as long as nobody else changes anything."""
+    kinds = ({}, {"kind": "guard"}, {"partial": True}, {"workspace_key": OTHER}, {"kind": "guard"}, {})
+    for number, change in enumerate(kinds, start=1):
+        made = manifest(number, **change)
+        assert _told(catalogue, made.id) == _told(other, made.id)
+        if not is_alone:
+            other.add(manifest(number + 50), commit="f" * 40, name=None, pinned=False)
+        catalogue.add(made, commit=f"{number:040x}", name=None, pinned=False)
+        assert _told(catalogue, made.id) == _told(other, made.id)
+
+
+def test_what_comes_just_after_its_own_change_is_told(
+    catalogue: SqliteCatalogue, other: SqliteCatalogue
+) -> None:
+    def leaves(_result: object, answers: Answers) -> Answers:
+        other.set_generation("another")
+        return answers
+
+    catalogue.generation()
+    catalogue._database.write(lambda connection: connection.execute("SELECT 1"), leaves=leaves)
+    assert catalogue.generation() == "another"
+
+
+def test_questions_of_one_moment_are_answered_as_of_that(
+    catalogue: SqliteCatalogue, other: SqliteCatalogue
+) -> None:
+    def ask() -> tuple[str, str]:
+        before = catalogue.generation()
+        other.set_generation("another")
+        assert catalogue.work.sessions(KEY, state="active") == ()
+        return before, str(catalogue._one("SELECT value FROM meta WHERE name = 'generation'"))
+
+    before, within = catalogue.moment(ask)
+    assert before in within
+    assert catalogue.generation() == "another"
+
+
+def test_a_moment_that_ends_by_an_error_is_over(catalogue: SqliteCatalogue, other: SqliteCatalogue) -> None:
+    def ask() -> None:
+        catalogue.generation()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        catalogue.moment(ask)
+    other.set_generation("another")
+    assert catalogue.generation() == "another"
+    catalogue.set_generation("its own")
+    assert other.generation() == "its own"

@@ -20,20 +20,21 @@ from lastgood.catalogue.database import (
     prepare,
     reseal,
 )
-from lastgood.catalogue.rows import AWAITS_ADOPTION, NEWEST_FACTS, selection
+from lastgood.catalogue.rows import AWAITS_ADOPTION, selection
 from lastgood.catalogue.sqlite import REPAIR_HINT, sqlite3
 from lastgood.errors import Conflict, Damaged, NotFound
 from lastgood.ids import CHECKPOINT_PREFIX
 from lastgood.model.checkpoint import CHECK, Checkpoint
 from lastgood.model.session import read_from
+from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from typing import Self
+    from typing import Self, TypeVar
 
     from lastgood.catalogue import Arrivals, CheckpointFacts, PlaceFault, WorkspaceRow
-    from lastgood.catalogue.database import Schema
+    from lastgood.catalogue.database import Answers, Schema
     from lastgood.catalogue.work import WorkReader
     from lastgood.host import Clock
     from lastgood.literals import Durability
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from lastgood.model.session import Effect
 
     Parameters = tuple[object, ...] | dict[str, object]
+    Result = TypeVar("Result")
 
 
 # --- Rows that a prune takes away, and what counts against the limit ---
@@ -180,6 +182,10 @@ _LATEST_NUMBERS = (
     "SELECT (SELECT max(sequence) FROM checkpoint WHERE workspace_key = :key),"
     " (SELECT max(number) FROM session WHERE workspace_key = :key)"
 )
+_GENERATION = "SELECT value FROM meta WHERE name = 'generation'"
+_NEXT_SEQUENCE = "SELECT seq + 1 FROM sqlite_sequence WHERE name = 'checkpoint'"
+# Of these questions what they came to is the same after a checkpoint was added.
+_UNTOUCHED = frozenset({_GENERATION, "get", "session", "sessions", "progress", "running", "turns"})
 _UNKNOWN = "the store knows no such checkpoint"
 _OPERATION = "INSERT INTO operation (id, workspace_key, type, at, undone, payload) VALUES (?, ?, ?, ?, ?, ?)"
 
@@ -252,7 +258,7 @@ class CatalogueReader:
 
     def generation(self) -> str:
         """Return the engine generation: it changes whenever objects may have been freed."""
-        found = self._known("SELECT value FROM meta WHERE name = 'generation'")
+        found = self._known(_GENERATION)
         if found is None:
             raise Damaged("the catalogue has lost its generation", hint=REPAIR_HINT)
         return str(found[0])
@@ -268,15 +274,14 @@ class CatalogueReader:
 
     def latest_facts(self, workspace_key: str) -> LatestFacts | None:
         """Return what a save has to know of the checkpoints before it; None before the first."""
+        return self._database.known(
+            ("latest", workspace_key),
+            lambda: self._database.read(lambda connection: rows.latest(connection, workspace_key)),
+        )
 
-        def ask() -> LatestFacts | None:
-            newest = self._one(NEWEST_FACTS, (workspace_key,))
-            if newest is None:
-                return None
-            at = next(iter(self.history(workspace_key, limit=1)), None)
-            return LatestFacts(newest=rows.facts(newest), at=at)
-
-        return self._database.known(("latest", workspace_key), ask)
+    def moment(self, ask: Callable[[], Result]) -> Result:
+        """Ask several questions, all of which are answered as of one moment; nothing is changed in it."""
+        return self._database.moment(ask)
 
     def history(
         self, workspace_key: str, *, start: str | None = None, limit: int | None = None
@@ -415,7 +420,7 @@ class CatalogueReader:
 
     def next_sequence(self) -> int:
         """Return the number that the next checkpoint will probably get."""
-        row = self._known("SELECT seq + 1 FROM sqlite_sequence WHERE name = 'checkpoint'")
+        row = self._known(_NEXT_SEQUENCE)
         return 1 if row is None else int(str(row[0]))
 
     def accounted(self) -> Sequence[str]:
@@ -508,6 +513,25 @@ class CatalogueReader:
         )
 
 
+def _after(manifest: Manifest, sequence: int, answers: Answers) -> Answers:
+    """Return what questions come to once a checkpoint was added, of those whose answers were known before.
+
+    What is not said here is asked for again.
+    """
+    key = manifest.workspace_key
+    left = {question: found for question, found in answers.items() if question[0] in _UNTOUCHED}
+    left.pop(("get", manifest.id), None)
+    left[_NEXT_SEQUENCE,] = (sequence + 1,)
+    newest = rows.facts_of(manifest, sequence=sequence)
+    before = cast("LatestFacts | None", answers.get(("latest", key)))
+    if rows.is_whole(newest):
+        left["latest", key] = LatestFacts(newest=newest, at=newest)
+        left["at", key] = (newest,)
+    elif before is not None:
+        left["latest", key] = before.replace(newest=newest)
+    return left
+
+
 def _put_step(connection: sqlite3.Connection, step: Effect, *, after: int) -> None:
     from lastgood.catalogue.work import SessionTransaction  # lazily: few checkpoints begin or end a step
 
@@ -584,7 +608,10 @@ class CatalogueWriter(CatalogueReader):
                 _put_step(connection, step, after=sequence)
             return sequence
 
-        sequence = self._database.write(insert)
+        def leaves(sequence: int, answers: Answers) -> Answers:
+            return _after(manifest, sequence, answers)
+
+        sequence = self._database.write(insert, leaves=leaves if step is None else None)
         return Checkpoint(manifest=manifest, commit=commit, sequence=sequence, name=name, pinned=pinned)
 
     def set_name(self, checkpoint: str, name: str | None) -> None:

@@ -22,13 +22,16 @@ from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any, TypeVar
 
     from lastgood.catalogue.image import FileStamps
     from lastgood.literals import Durability
 
     Result = TypeVar("Result")
+    # A question that is remembered, and what questions came to.
+    Question = tuple[object, ...]
+    Answers = Mapping[Question, object]
     Migration = Callable[[sqlite3.Connection], None]
 
 
@@ -532,6 +535,11 @@ def _version(connection: sqlite3.Connection) -> tuple[object, ...]:
     if connection.in_transaction:
         # What is read here may be taken back, which SQLite does not count: it is never known again.
         return (object(),)
+    return _counted(connection)
+
+
+def _counted(connection: sqlite3.Connection) -> tuple[object, ...]:
+    """Return what tells how often others have committed, and how much the connection itself has changed."""
     (others,) = connection.execute("PRAGMA data_version").fetchone()
     return connection, others, connection.total_changes
 
@@ -575,11 +583,19 @@ class _Memory:
         for key, ask in tuple(self._asked.items()):
             self.known(key, ask, again=False, version=version())
 
+    def answers(self, version: tuple[object, ...]) -> Answers:
+        """Return what is known at a version."""
+        return self._found if version == self._version else {}
+
+    def go_over(self, version: tuple[object, ...], answers: Answers) -> None:
+        """Know at another version what questions come to there."""
+        # In this order: a signal may break off in between.
+        self._found = dict(answers)
+        self._version = version
+
     def _go_on(self, version: tuple[object, ...]) -> None:
         if version != self._version or len(self._found) > _MOST_FOUND:
-            # In this order: a signal may break off in between.
-            self._found = {}
-            self._version = version
+            self.go_over(version, {})
 
 
 class _Replaced(Exception):
@@ -593,6 +609,8 @@ class Database:
     _copied: FileStamps | None = None
     # Which file was opened.
     _identity: tuple[int, int] | None = None
+    # While several questions are asked of one moment: the connection, and what its version is then.
+    _moment: tuple[sqlite3.Connection, tuple[object, ...]] | None = None
 
     def __init__(self, path: str, *, schema: Schema, durability: Durability, wait: float) -> None:
         self.path = path
@@ -618,7 +636,8 @@ class Database:
         if memory is None:
             return ask()
         with self._lock:
-            return memory.known(key, ask, again=again, version=self.read(_version))
+            version = self.read(_version) if self._moment is None else self._moment[1]
+            return memory.known(key, ask, again=again, version=version)
 
     def ask_again(self) -> None:
         """Ask anew, while nobody waits, what was asked lately and has changed since."""
@@ -627,11 +646,35 @@ class Database:
             with self._lock:
                 memory.ask_again(lambda: self.read(_version))
 
+    def moment(self, ask: Callable[[], Result]) -> Result:
+        """Ask several questions, which `read` and `known` answer as of one moment; nothing is changed.
+
+        It takes a lock of SQLite's once, and looks once whether the file is the one that was opened.
+        """
+        with self._lock:
+            if self._moment is not None:
+                return ask()
+            return self.read(lambda connection: self._at_once(connection, ask))
+
+    def _at_once(self, connection: sqlite3.Connection, ask: Callable[[], Result]) -> Result:
+        if connection.in_transaction:
+            return ask()
+        try:
+            connection.execute("BEGIN")
+            self._moment = connection, _counted(connection)
+            return ask()
+        finally:
+            self._moment = None
+            _take_back(connection)
+
     def read(self, work: Work[Result]) -> Result:
         """Ask something; one statement sees one moment."""
         with self._lock:
-            self._look_again(changing=False)
-            connection = self._ready()
+            if self._moment is None:
+                self._look_again(changing=False)
+                connection = self._ready()
+            else:
+                connection = self._moment[0]
             try:
                 return retry_while_busy(lambda: work(connection), path=self.path, wait=self._wait)
             except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
@@ -641,30 +684,43 @@ class Database:
                 self._refuse_newer(connection)
                 raise
 
-    def write(self, work: Work[Result], *, durable: bool = False) -> Result:
+    def write(
+        self,
+        work: Work[Result],
+        *,
+        durable: bool = False,
+        leaves: Callable[[Result, Answers], Answers] | None = None,
+    ) -> Result:
         """Change something in one transaction; nothing is changed if it raises.
 
         It is on the disk on return, as far as the settings say, or in any case if it is to be ``durable``.
         Where the file was replaced by a repair while its turn was waited for, it goes to the new one.
+        ``leaves`` tells what is known after it, by what was `known` before: nothing if others changed things.
         """
         with self._lock:
             for _ in range(_REPLACED_MOST):
                 try:
-                    return self._written(work, durable=durable)
+                    return self._written(work, durable=durable, leaves=leaves)
                 except _Replaced:
                     continue
         raise Busy(
             f"the {self._schema.what} {printable(self.path)} is replaced again and again", hint="try again"
         )
 
-    def _written(self, work: Work[Result], *, durable: bool) -> Result:
+    def _written(
+        self,
+        work: Work[Result],
+        *,
+        durable: bool,
+        leaves: Callable[[Result, Answers], Answers] | None,
+    ) -> Result:
         self._look_again(changing=True)
         connection = self._ready()
         self.demand_room()
         try:
             if durable:
                 return self._durably(connection, work)
-            return self._in_transaction(connection, work)
+            return self._in_transaction(connection, work, leaves=leaves)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self.failure(error) from error
 
@@ -778,16 +834,28 @@ class Database:
         finally:
             connection.execute(f"PRAGMA synchronous = {usual}")
 
-    def _in_transaction(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
+    def _in_transaction(
+        self,
+        connection: sqlite3.Connection,
+        work: Work[Result],
+        *,
+        leaves: Callable[[Result, Answers], Answers] | None = None,
+    ) -> Result:
+        memory = None if leaves is None else self._memory
         try:
             # A signal that came while it waited for its turn is met here, when it has just begun.
             retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"), path=self.path, wait=self._wait)
             self._demand_same()
             # Brought up by a newer lastgood since it was opened, it takes nothing of ours.
             self._refuse_newer(connection)
+            # Until this ends nobody else commits: what was known at this version is what the change meets.
+            met = () if memory is None else _counted(connection)
             result = work(connection)
             connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'changes'")
             connection.execute("COMMIT")
+            if memory is not None and leaves is not None:
+                # Who commits from now on is none of those counted in it.
+                memory.go_over((*met[:2], connection.total_changes), leaves(result, memory.answers(met)))
             return result
         finally:
             _take_back(connection)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 
-from lastgood.catalogue import CheckpointFacts, WorkspaceRow
+from lastgood.catalogue import CheckpointFacts, LatestFacts, WorkspaceRow
 from lastgood.catalogue.database import broken_seal, changed_and_sealed, is_broken, reseal
 from lastgood.catalogue.sqlite import REPAIR_HINT
 from lastgood.errors import Damaged, Invalid, Unsupported
@@ -260,6 +260,26 @@ def facts(row: Row) -> CheckpointFacts:
     )
 
 
+def facts_of(manifest: Manifest, *, sequence: int) -> CheckpointFacts:
+    """Return the facts of a checkpoint that was just added."""
+    root = manifest.root
+    return CheckpointFacts(
+        id=manifest.id,
+        sequence=sequence,
+        kind=manifest.kind,
+        created_at=manifest.created_at,
+        tree=root.tree,
+        modes=root.modes,
+        partial=manifest.partial,
+        gaps=encode_gaps(manifest.gaps),
+    )
+
+
+def is_whole(known: CheckpointFacts) -> bool:
+    """Tell whether a workspace can stand at a checkpoint that is there (rule T15)."""
+    return not known.partial and known.kind != "guard"
+
+
 def workspace(row: Row) -> WorkspaceRow:
     """Return the workspace of a row of `WORKSPACE`."""
     key, path, machine, created_at = row
@@ -322,7 +342,7 @@ _STANDING = (
     f"SELECT {FACTS} FROM checkpoint WHERE workspace_key = ? AND deleted_at IS NULL"  # noqa: S608 - names of columns, no input
     f" AND NOT {broken_seal('checkpoint')}"
 )
-NEWEST_FACTS = f"{_STANDING} ORDER BY sequence DESC LIMIT 1"
+_NEWEST_FACTS = f"{_STANDING} ORDER BY sequence DESC LIMIT 1"
 
 # Whether a rescued catalogue still lacks what `mending.adopt` brings.
 AWAITS_ADOPTION = "SELECT 1 FROM meta WHERE name = 'unadopted'"
@@ -452,6 +472,18 @@ def place_fault(connection: sqlite3.Connection, key: str) -> PlaceFault | None:
 def move(connection: sqlite3.Connection, key: str, *, to: str | None) -> None:
     """Say where a workspace stands."""
     connection.execute(_MOVE, {"value": to, "key": key})
+
+
+def latest(connection: sqlite3.Connection, key: str) -> LatestFacts | None:
+    """Return the newest checkpoint of a workspace, and the one at which it stands; None before the first."""
+    row = connection.execute(_NEWEST_FACTS, (key,)).fetchone()
+    if row is None:
+        return None
+    newest = facts(row)
+    # Nearly always it is that one, which has been proven by its row.
+    if at(connection, key) == newest.id and is_whole(newest):
+        return LatestFacts(newest=newest, at=newest)
+    return LatestFacts(newest=newest, at=next(history(connection, key), None))
 
 
 def history(

@@ -432,6 +432,8 @@ class WorkspaceState:
         self._scanner: ScannerOfChoice | None = None
         self._watch: DirectoryWatch | None = None
         self._spoken: EvidenceMemory | None = None
+        if not passing:  # it asks again
+            catalogue.remember()
         self.auto_maintenance: AutoMaintenance = AutoMaintenance(maintenance)
         self.rescued: tuple[str, ...] = opened.rescued
         self.observers: list[Observer] = []
