@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from contextlib import closing
 
 import pytest
 
 from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.work import SessionTransaction
+from lastgood.errors import Unsupported
 from lastgood.model.checkpoint import Checkpoint, Manifest
 from lastgood.model.session import Owner, Session
 from lastgood.testing.clock import FakeClock
-
-if TYPE_CHECKING:
-    from lastgood.catalogue.database import Answers
 
 KEY = "aa" * 10
 OTHER = "bb" * 10
@@ -120,30 +119,34 @@ def _told(catalogue: SqliteCatalogue, asked: str) -> tuple[object, ...]:
     )
 
 
-@pytest.mark.parametrize("is_alone", [True, False])
+@pytest.mark.parametrize("beside", ["nobody", "somebody"])
 def test_what_is_known_after_a_checkpoint_was_added_is_what_is_there(
-    is_alone: bool, catalogue: SqliteCatalogue, other: SqliteCatalogue, manifest: Callable[..., Manifest]
+    beside: str, catalogue: SqliteCatalogue, other: SqliteCatalogue, manifest: Callable[..., Manifest]
 ) -> None:
     """It is not asked for again, as long as nobody else changes anything."""
-    kinds = ({}, {"kind": "guard"}, {"partial": True}, {"workspace_key": OTHER}, {"kind": "guard"}, {})
+    kinds: tuple[dict[str, object], ...] = (
+        {},
+        {"kind": "guard"},
+        {"partial": True},
+        {"workspace_key": OTHER},
+        {"kind": "guard"},
+        {},
+    )
     for number, change in enumerate(kinds, start=1):
         made = manifest(number, **change)
         assert _told(catalogue, made.id) == _told(other, made.id)
-        if not is_alone:
+        if beside == "somebody":
             other.add(manifest(number + 50), commit="f" * 40, name=None, pinned=False)
         catalogue.add(made, commit=f"{number:040x}", name=None, pinned=False)
         assert _told(catalogue, made.id) == _told(other, made.id)
 
 
 def test_what_comes_just_after_its_own_change_is_told(
-    catalogue: SqliteCatalogue, other: SqliteCatalogue
+    catalogue: SqliteCatalogue, other: SqliteCatalogue, save: Callable[..., Checkpoint]
 ) -> None:
-    def leaves(_result: object, answers: Answers) -> Answers:
-        other.set_generation("another")
-        return answers
-
     catalogue.generation()
-    catalogue._database.write(lambda connection: connection.execute("SELECT 1"), leaves=leaves)
+    save(1)
+    other.set_generation("another")
     assert catalogue.generation() == "another"
 
 
@@ -172,3 +175,15 @@ def test_a_moment_that_ends_by_an_error_is_over(catalogue: SqliteCatalogue, othe
     assert catalogue.generation() == "another"
     catalogue.set_generation("its own")
     assert other.generation() == "its own"
+
+
+def test_nothing_is_written_to_a_catalogue_that_a_newer_lastgood_has_brought_up_meanwhile(
+    catalogue: SqliteCatalogue, path: str, save: Callable[..., Checkpoint]
+) -> None:
+    catalogue.remember()
+    save(1)
+    save(2)
+    with closing(sqlite3.connect(path)) as newer:
+        newer.execute("PRAGMA user_version = 99")
+    with pytest.raises(Unsupported):
+        save(3)

@@ -201,6 +201,7 @@ class CatalogueReader:
         self._objects = objects
         # The checkpoint that was asked for by its id last, and the row that it was made of.
         self._last: tuple[rows.Row, Checkpoint] | None = None
+        self._work: WorkReader | None = None
 
     @classmethod
     def open(
@@ -232,9 +233,11 @@ class CatalogueReader:
     @property
     def work(self) -> WorkReader:
         """The facts about the work, in the same file."""
-        from lastgood.catalogue.work import WorkReader
+        if self._work is None:
+            from lastgood.catalogue.work import WorkReader
 
-        return WorkReader(self._database)
+            self._work = WorkReader(self._database)
+        return self._work
 
     def keep_as(self, durability: Durability) -> None:
         """Have changes be as durable as that from now on."""
@@ -280,7 +283,7 @@ class CatalogueReader:
         )
 
     def moment(self, ask: Callable[[], Result]) -> Result:
-        """Ask several questions, all of which are answered as of one moment; nothing is changed in it."""
+        """Ask several questions, of which all that is not known yet is read as of one moment."""
         return self._database.moment(ask)
 
     def history(
@@ -513,16 +516,14 @@ class CatalogueReader:
         )
 
 
-def _after(manifest: Manifest, sequence: int, answers: Answers) -> Answers:
+def _after(key: str, newest: CheckpointFacts, answers: Answers) -> Answers:
     """Return what questions come to once a checkpoint was added, of those whose answers were known before.
 
     What is not said here is asked for again.
     """
-    key = manifest.workspace_key
     left = {question: found for question, found in answers.items() if question[0] in _UNTOUCHED}
-    left.pop(("get", manifest.id), None)
-    left[_NEXT_SEQUENCE,] = (sequence + 1,)
-    newest = rows.facts_of(manifest, sequence=sequence)
+    left.pop(("get", newest.id), None)
+    left[_NEXT_SEQUENCE,] = (newest.sequence + 1,)
     before = cast("LatestFacts | None", answers.get(("latest", key)))
     if rows.is_whole(newest):
         left["latest", key] = LatestFacts(newest=newest, at=newest)
@@ -609,7 +610,7 @@ class CatalogueWriter(CatalogueReader):
             return sequence
 
         def leaves(sequence: int, answers: Answers) -> Answers:
-            return _after(manifest, sequence, answers)
+            return _after(manifest.workspace_key, rows.facts_of(columns, sequence=sequence), answers)
 
         sequence = self._database.write(insert, leaves=leaves if step is None else None)
         return Checkpoint(manifest=manifest, commit=commit, sequence=sequence, name=name, pinned=pinned)

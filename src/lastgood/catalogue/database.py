@@ -556,6 +556,8 @@ class _Memory:
         self._version: tuple[object, ...] = ()
         self._found: dict[tuple[object, ...], Any] = {}
         self._asked: dict[tuple[object, ...], Callable[[], object]] = {}
+        # What tells, where somebody asks at this version, what is known at it.
+        self._told: Callable[[], Answers] | None = None
 
     def known(
         self,
@@ -583,19 +585,34 @@ class _Memory:
         for key, ask in tuple(self._asked.items()):
             self.known(key, ask, again=False, version=version())
 
+    def knows_at(self, version: tuple[object, ...]) -> bool:
+        """Tell whether anything is known at a version."""
+        return self._is_at(version) and bool(self._found)
+
     def answers(self, version: tuple[object, ...]) -> Answers:
         """Return what is known at a version."""
-        return self._found if version == self._version else {}
+        return self._found if self._is_at(version) else {}
 
-    def go_over(self, version: tuple[object, ...], answers: Answers) -> None:
-        """Know at another version what questions come to there."""
+    def go_over(self, version: tuple[object, ...], tell: Callable[[], Answers]) -> None:
+        """Know at another version what is told there, once somebody asks: most often others come before."""
         # In this order: a signal may break off in between.
-        self._found = dict(answers)
+        self._version = ()
+        self._told = tell
         self._version = version
 
     def _go_on(self, version: tuple[object, ...]) -> None:
-        if version != self._version or len(self._found) > _MOST_FOUND:
-            self.go_over(version, {})
+        if not self._is_at(version) or len(self._found) > _MOST_FOUND:
+            self._version = ()
+            self._found, self._told = {}, None
+            self._version = version
+
+    def _is_at(self, version: tuple[object, ...]) -> bool:
+        if version != self._version:
+            return False
+        if self._told is not None:
+            self._found = dict(self._told())
+            self._told = None
+        return True
 
 
 class _Replaced(Exception):
@@ -611,6 +628,8 @@ class Database:
     _identity: tuple[int, int] | None = None
     # While several questions are asked of one moment: the connection, and what its version is then.
     _moment: tuple[sqlite3.Connection, tuple[object, ...]] | None = None
+    # The connection, and how often others had committed, when no newer lastgood was found to have been at it.
+    _ours: tuple[object, ...] = ()
 
     def __init__(self, path: str, *, schema: Schema, durability: Durability, wait: float) -> None:
         self.path = path
@@ -647,9 +666,9 @@ class Database:
                 memory.ask_again(lambda: self.read(_version))
 
     def moment(self, ask: Callable[[], Result]) -> Result:
-        """Ask several questions, which `read` and `known` answer as of one moment; nothing is changed.
+        """Ask several questions; what of them is not `known` is read as of one moment. Nothing is changed.
 
-        It takes a lock of SQLite's once, and looks once whether the file is the one that was opened.
+        It is looked once whether the file is the one that was opened, and whether anybody has changed it.
         """
         with self._lock:
             if self._moment is not None:
@@ -659,9 +678,12 @@ class Database:
     def _at_once(self, connection: sqlite3.Connection, ask: Callable[[], Result]) -> Result:
         if connection.in_transaction:
             return ask()
+        version = _counted(connection)
         try:
-            connection.execute("BEGIN")
-            self._moment = connection, _counted(connection)
+            if self._memory is None or not self._memory.knows_at(version):
+                connection.execute("BEGIN")
+            # Where somebody commits now, what is read is newer, and is not known at the next look any more.
+            self._moment = connection, version
             return ask()
         finally:
             self._moment = None
@@ -846,16 +868,19 @@ class Database:
             # A signal that came while it waited for its turn is met here, when it has just begun.
             retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"), path=self.path, wait=self._wait)
             self._demand_same()
-            # Brought up by a newer lastgood since it was opened, it takes nothing of ours.
-            self._refuse_newer(connection)
             # Until this ends nobody else commits: what was known at this version is what the change meets.
             met = () if memory is None else _counted(connection)
+            # Brought up by a newer lastgood since it was opened, it takes nothing of ours.
+            if memory is None or met[:2] != self._ours:
+                self._refuse_newer(connection)
+                self._ours = met[:2]
             result = work(connection)
             connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'changes'")
             connection.execute("COMMIT")
             if memory is not None and leaves is not None:
                 # Who commits from now on is none of those counted in it.
-                memory.go_over((*met[:2], connection.total_changes), leaves(result, memory.answers(met)))
+                answers, after = memory.answers(met), (*met[:2], connection.total_changes)
+                memory.go_over(after, lambda: leaves(result, answers))
             return result
         finally:
             _take_back(connection)

@@ -260,19 +260,10 @@ def facts(row: Row) -> CheckpointFacts:
     )
 
 
-def facts_of(manifest: Manifest, *, sequence: int) -> CheckpointFacts:
-    """Return the facts of a checkpoint that was just added."""
-    root = manifest.root
-    return CheckpointFacts(
-        id=manifest.id,
-        sequence=sequence,
-        kind=manifest.kind,
-        created_at=manifest.created_at,
-        tree=root.tree,
-        modes=root.modes,
-        partial=manifest.partial,
-        gaps=encode_gaps(manifest.gaps),
-    )
+def facts_of(columns: Row, *, sequence: int) -> CheckpointFacts:
+    """Return the facts of a checkpoint that was just added, from the values of `BIRTH`."""
+    id, _, kind, created_at, _, _, tree, modes, _, partial, _, _, gaps, *_ = columns
+    return facts((id, sequence, kind, created_at, tree, modes, partial, gaps))
 
 
 def is_whole(known: CheckpointFacts) -> bool:

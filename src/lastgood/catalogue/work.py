@@ -98,17 +98,17 @@ class WorkReader:
         Only those recorded in one state, or not seen to end by a moment, if given: of what ended there may
         be thousands.
         """
-        wanted = ("workspace_key", workspace_key), ("state", state)
-        narrowed = "".join(f"{column} = :{column} AND " for column, value in wanted if value is not None)
-        narrowed += "" if unended_at is None else f"{UNENDED} AND "
-        # What is cheap to compare stands first: a seal is computed for what is left.
-        statement = (
-            f"SELECT payload, heartbeat_at FROM session WHERE {narrowed}"  # noqa: S608 - names of columns
-            f" NOT {broken_seal('session')} ORDER BY number DESC"
-        )
-        parameters: dict[str, object] = {**dict(wanted), "moment": unended_at}
 
         def ask() -> tuple[Session, ...]:
+            wanted = ("workspace_key", workspace_key), ("state", state)
+            narrowed = "".join(f"{column} = :{column} AND " for column, value in wanted if value is not None)
+            narrowed += "" if unended_at is None else f"{UNENDED} AND "
+            # What is cheap to compare stands first: a seal is computed for what is left.
+            statement = (
+                f"SELECT payload, heartbeat_at FROM session WHERE {narrowed}"  # noqa: S608 - names of columns
+                f" NOT {broken_seal('session')} ORDER BY number DESC"
+            )
+            parameters: dict[str, object] = {**dict(wanted), "moment": unended_at}
             return tuple([_session(row) for row in self._all(statement, parameters)])
 
         if state not in {"active", "incomplete"} or unended_at is not None:  # there may be thousands
