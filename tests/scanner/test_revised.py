@@ -17,7 +17,7 @@ def record(number: int) -> Record:
     return (b"%d" % number, b"", b"", 0, b"", b"", number, 0, 0, (), (), (), b"", (), 0, 0)
 
 
-@pytest.mark.parametrize("most", [0, 1_000])
+@pytest.mark.parametrize("most", [0, 2, 1_000])
 def test_revised_records_are_as_if_copied_and_those_before_stay(
     monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:

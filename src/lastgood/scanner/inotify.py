@@ -55,18 +55,27 @@ class Inotify:
         self._library.inotify_rm_watch(self.descriptor, watch)
 
     def read(self) -> Iterator[Event]:
-        """Return what happened so far, in its order; waits for nothing."""
+        """Return what happened so far, in its order; waits for nothing.
+
+        What happened to files is told once for each directory, without a name: of one that is replaced there
+        are ten events.
+        """
+        unpack, size = _HEAD.unpack_from, _HEAD.size
+        told: set[tuple[int, int]] = set()
         while True:
             try:
                 pending = os.read(self.descriptor, _READ_BYTES)
             except BlockingIOError:
                 return
-            start = 0
-            while start < len(pending):
-                watch, mask, _, length = _HEAD.unpack_from(pending, start)
-                start += _HEAD.size
-                yield watch, mask, pending[start : start + length].rstrip(b"\0")
-                start += length
+            start, end = 0, len(pending)
+            while start < end:
+                watch, mask, _, length = unpack(pending, start)
+                start += size + length
+                if mask & OF_DIRECTORY:
+                    yield watch, mask, pending[start - length : start].rstrip(b"\0")
+                elif (watch, mask) not in told:
+                    told.add((watch, mask))
+                    yield watch, mask, b""
 
     def close(self) -> None:
         """End all watches; harmless when repeated."""

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
     from lastgood.scanner import Record
 
-# So many are kept apart at most; then all are copied once.
+# So many are kept apart at most; then all are copied once. No more than that are copied at once.
 _MOST = 1_000
 
 
-def revise(records: MutableMapping[bytes, Record]) -> RevisedRecords:
+def revise(records: MutableMapping[bytes, Record]) -> MutableMapping[bytes, Record]:
     """Return records to be changed that are others' until then, and leave these as they are."""
+    if len(records) <= _MOST:  # quicker than to ask each time which of both has one
+        return dict(records.items())
     if isinstance(records, RevisedRecords):
         return records.again()
     return RevisedRecords(records, {}, count=len(records))

@@ -105,7 +105,8 @@ class Marks:
     def drop(self, path: bytes) -> None:
         """Take note that a directory is none any more."""
         for which in (self.doubtful, self.dependent, self.telling):
-            which.discard(path)
+            if which:
+                which.discard(path)
 
 
 class DirectoryWatch:
