@@ -141,6 +141,9 @@ class Directories:
 
         Raises OSError EXDEV for one that lies on another file system than the root.
         """
+        if path in self._changeable and path in self._open:
+            descriptor = self._open[path] = self._open.pop(path)  # used just now
+            return descriptor
         descriptor = self.open(path)
         if path in self._changeable:
             return descriptor

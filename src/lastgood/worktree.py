@@ -196,6 +196,9 @@ class FileReader(Protocol):
         It keeps directories open, so it is for a time in which nothing of ours changes any.
         """
 
+    def permissions(self, paths: Iterable[bytes]) -> Mapping[bytes, int]:
+        """Return the permissions of those of some paths that are directories, given in their order."""
+
     def proving(
         self, contents: Mapping[bytes, bytes] = {}
     ) -> AbstractContextManager[Callable[[bytes, Entry | None], Proof]]:

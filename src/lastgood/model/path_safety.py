@@ -25,6 +25,8 @@ MOST_ENTRIES = 1_000_000
 _REPEATED = 32
 _SHOWN = 10
 _SHOWN_WIDTH = 200
+# A name of these alone is no path, and has no character by which it could stand for another name.
+_ORDINARY = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._"
 
 
 class NameRules(Value):
@@ -63,9 +65,13 @@ def name_fault(name: bytes, *, rules: NameRules | None = None) -> str | None:
 
     Names that only Windows reserves, backslashes and control characters are ordinary here.
     """
+    longest = LONGEST_NAME if rules is None else rules.longest_name
+    # Most names pass by this look: what ``.git`` may be called begins with a dot, or has another character.
+    if len(name) <= longest and not name.translate(None, _ORDINARY) and name[:1] not in {b"", b"."}:
+        return None
     if is_no_name(name):
         return "contains a separator" if b"/" in name or b"\0" in name else "is no name"
-    if len(name) > (LONGEST_NAME if rules is None else rules.longest_name):
+    if len(name) > longest:
         return "is too long a name"
     if is_git_alias(name):
         return "is .git or an alias of it"

@@ -564,6 +564,13 @@ class DescriptorApplier:
         """Look at many paths one after another, in their order, while nothing of ours changes any."""
         return PathReader(self._root)
 
+    def permissions(self, paths: Iterable[bytes]) -> dict[bytes, int]:
+        """Return the permissions of those of some paths that are directories, given in their order."""
+        looking = PathReader(self._root)
+        with looking:
+            found = {path: looking.permissions(path) for path in paths}
+        return {path: mode for path, mode in found.items() if mode is not None}
+
     @contextmanager
     def proving(
         self, contents: Mapping[bytes, bytes] = {}

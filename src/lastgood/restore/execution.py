@@ -319,13 +319,8 @@ def _closed(context: Context, steps: Iterable[Step]) -> dict[bytes, int]:
     going = {step.path for step in touched if is_directory(step.have)}
     settled = {step.path for step in touched if is_directory(step.want)}
     places = ({b"", *ways(step.path for step in touched)} | going) - settled
-    with context.applier.looking() as present:
-        found = {path: present(path) for path in sorted(places)}
-    return {
-        path: entry.mode
-        for path, entry in found.items()
-        if entry is not None and entry.kind == DIRECTORY and entry.mode & _OWNER != _OWNER
-    }
+    found = context.applier.permissions(sorted(places))
+    return {path: mode for path, mode in found.items() if mode & _OWNER != _OWNER}
 
 
 # --- What came of every path: read anew and compared ---

@@ -302,6 +302,19 @@ class PathReader:
         except OSError:
             return Proof(entry=self.present(path))
 
+    def permissions(self, path: bytes) -> int | None:
+        """Return the permissions of a directory, None of what is none, or cannot be looked at."""
+        try:
+            found = os.stat(
+                path.rpartition(b"/")[2] or b".", dir_fd=self.directory(path), follow_symlinks=False
+            )
+        except OSError as error:
+            busy = crowded(error)
+            if busy is not None:
+                raise busy from error
+            return None
+        return stat.S_IMODE(found.st_mode) if stat.S_ISDIR(found.st_mode) else None
+
     def directory(self, path: bytes) -> int:
         """Return the descriptor of the directory that holds a path."""
         if b"\0" in path or (path and not {b"", b".", b".."}.isdisjoint(path.split(b"/"))):
@@ -465,8 +478,8 @@ class Site:
 
     def place(self, path: bytes) -> tuple[int, bytes]:
         """Return the directory in which a path can be changed, and its name there."""
-        now = self.located(path)
-        return self.directories.open_to_change(parent(now)), now.rpartition(b"/")[2]
+        above, _, name = (self.located(path) if self._emptied else path).rpartition(b"/")
+        return self.directories.open_to_change(above), name
 
     def located(self, path: bytes) -> bytes:
         """Return where a path is now, if a directory above it was set aside."""
