@@ -65,6 +65,13 @@ class ObjectWriter(Protocol):
         Each is a name, its whole mode and an id, sorted by name.
         """
 
+    def edited_directory(self, before: bytes, edits: Iterable[tuple[bytes, bytes, bytes]]) -> bytes | None:
+        """Add a plain directory that is one ``before`` but for some ids, and return its own.
+
+        Of each it is told by which name it is there, what it was, and what it is. None where that directory
+        is not remembered, or these are not in it.
+        """
+
     def checkpoint(
         self,
         *,

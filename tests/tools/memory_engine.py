@@ -118,6 +118,17 @@ class MemoryWriter:
         """Add a directory of files, and of directories with defaults below, sorted by name."""
         return self.directory(map(plain_entry, rows))
 
+    def edited_directory(self, before: bytes, edits: Iterable[tuple[bytes, bytes, bytes]]) -> bytes | None:
+        """Add a plain directory that is one ``before`` but for some ids; None where there is none."""
+        variants = self._new.trees.get(before) or self._stored.trees.get(before) or {}
+        entries = {entry.name: entry for entry in variants.get(b"", ())}
+        for name, was, now in edits:
+            entry = entries.get(name)
+            if entry is None or entry.oid != was:
+                return None
+            entries[name] = entry.replace(oid=now)
+        return self.directory(entries.values()).tree if b"" in variants else None
+
     def checkpoint(
         self,
         *,

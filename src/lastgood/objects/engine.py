@@ -9,7 +9,7 @@ from lastgood.objects import Hasher
 from lastgood.objects.pack import PackDraft
 from lastgood.objects.read import GitReader, NoPacks, Packs
 from lastgood.objects.repository import Layout, create, storage, suspect_packs
-from lastgood.objects.write import Compressor, GitWriter
+from lastgood.objects.write import Compressor, GitWriter, TreeMemory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class GitEngine(GitReader):
     (absolute folders only; without git there is no consolidation, all else works).
     """
 
-    __slots__ = ("_compressor", "_layout", "_search_path")
+    __slots__ = ("_compressor", "_layout", "_search_path", "_trees")
 
     def __init__(
         self, directory: bytes, *, temporary: bytes, search_path: bytes = DEFAULT_SEARCH_PATH
@@ -39,6 +39,7 @@ class GitEngine(GitReader):
         self._layout = Layout(directory, temporary=temporary)
         self._search_path = search_path
         self._compressor = Compressor()
+        self._trees = TreeMemory()
         super().__init__(Packs(self._layout.packs), Hasher())
 
     @classmethod
@@ -183,6 +184,7 @@ class GitEngine(GitReader):
             hasher=self.hasher,
             compressor=self._compressor,
             draft=draft,
+            trees=self._trees,
         )
 
     def _git(self) -> Git:

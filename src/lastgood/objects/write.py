@@ -253,6 +253,31 @@ _PART_OBJECTS = 1 << 17
 _PART_SHARE = 4
 
 
+# So many bytes of trees are remembered, of directories in which only ids may change next.
+_REMEMBERED_BYTES = 1 << 20
+
+
+class TreeMemory:
+    """The trees of plain directories that were added last, by their ids: stored or not."""
+
+    __slots__ = ("_bytes", "_trees", "get")
+
+    def __init__(self) -> None:
+        self._trees: dict[bytes, bytes] = {}
+        self._bytes = 0
+        # Returns a tree, None if it is not remembered.
+        self.get: Callable[[bytes], bytes | None] = self._trees.get
+
+    def remember(self, oid: bytes, tree: bytes) -> bytes:
+        """Remember one, and return its id; those before are forgotten when there is no room."""
+        if self._bytes > _REMEMBERED_BYTES:
+            self._trees.clear()
+            self._bytes = 0
+        self._trees[oid] = tree
+        self._bytes += len(tree)
+        return oid
+
+
 class GitWriter:
     """One pack in the making, used by one thread. Full or broken disks raise `Storage`."""
 
@@ -274,6 +299,7 @@ class GitWriter:
         "_parted",
         "_rests",
         "_there",
+        "_trees",
         "published",
     )
 
@@ -285,7 +311,9 @@ class GitWriter:
         hasher: Hasher,
         compressor: Compressor,
         draft: PackDraft | None = None,
+        trees: TreeMemory | None = None,
     ) -> None:
+        self._trees = TreeMemory() if trees is None else trees
         self._import: BlobImport | None = None
         self._lent: frozenset[bytes] = frozenset()
         self._imported = False  # one attempt: what cannot be copied is stored by whoever adds it
@@ -341,7 +369,27 @@ class GitWriter:
         Each is a name, its whole mode and an id, sorted by name.
         """
         tree = encode_plain(rows)
-        return self.directory(map(plain_entry, rows)) if tree is None else TreeId(tree=self.add(TREE, tree))
+        if tree is None:
+            return self.directory(map(plain_entry, rows))
+        return TreeId(tree=self._trees.remember(self.add(TREE, tree), tree))
+
+    def edited_directory(self, before: bytes, edits: Iterable[tuple[bytes, bytes, bytes]]) -> bytes | None:
+        """Add a plain directory that is one ``before`` but for some ids, and return its own.
+
+        None where that directory is not remembered, or these are not in it.
+        """
+        tree = self._trees.get(before)
+        if tree is None:
+            return None
+        for name, was, now in edits:
+            entry = b" %b\0%b" % (name, was)
+            place = tree.find(entry)
+            # The end of an id with what follows may look like another entry: then nobody can tell them apart.
+            if place < 0 or tree.rfind(entry) != place:
+                return None
+            end = place + len(entry)
+            tree = b"%b%b%b" % (tree[: end - len(was)], now, tree[end:])
+        return self._trees.remember(self.add(TREE, tree), tree)
 
     def checkpoint(
         self,

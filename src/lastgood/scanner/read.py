@@ -230,7 +230,7 @@ def _listed_file_system(directory: int) -> bytes:
         return b""
 
 
-# As much as struct statx has, and more than struct statfs, which begins with the number of the type.
+# As much as struct statx has.
 _ANSWER_BYTES = 256
 
 
@@ -238,15 +238,16 @@ def file_system_number(directory: int) -> int | None:
     """Return the number of an open directory's file system, statfs(2); None if nothing tells it."""
     if sys.platform != "linux":
         return None
-    try:
-        from lastgood.scanner.libc import look_up, pointers
-
-        told = bytearray(_ANSWER_BYTES)
-        if look_up("fstatfs")(directory, *pointers(told, apart=_ANSWER_BYTES)):
-            return None
-    except (ImportError, OSError):  # a Python without `_ctypes`
+    told = sheet()  # has room for that answer, which begins with the number
+    if told is None:
         return None
-    number: int = memoryview(told).cast("l")[0]
+    try:
+        from lastgood.scanner.libc import look_up
+
+        number = None if look_up("fstatfs")(directory, told.rows[0]) else unpack_from("@l", told.memory)[0]
+    except OSError:
+        return None
+    lay_aside(told)
     return number
 
 

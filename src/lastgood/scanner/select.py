@@ -535,6 +535,7 @@ class Node:
     __slots__ = (
         "_packed",
         "above",
+        "before",
         "below",
         "buried",
         "flags",
@@ -565,12 +566,13 @@ class Node:
         self.private: list[bytes] = []
         self.waiting: int = 0
         self.unsettled: bool = False
+        self.before: Mapping[int, Row] | None = None
         self._packed = b""
 
     def fold(self) -> None:
         """Keep the rows in a quarter of the memory until they are taken."""
         self._packed = dumps(self.rows, 2)
-        self.rows = []
+        self.rows, self.before = [], None
 
     def take_rows(self) -> list[Row]:
         """Return the rows, and forget them."""
@@ -707,6 +709,7 @@ class Examiner:
         node = Node(path, above=record[ABOVE], listing=listing)
         node.token, node.flags = record[TOKEN], record[FLAGS]
         node.rows, node.below = rows, [*record[BELOW]]
+        node.before = {place: rows[place] for place, _, _ in found}
         for place, name, stat in found:
             row = self._file(
                 node,

@@ -68,6 +68,9 @@ if TYPE_CHECKING:
     from lastgood.scanner.read import Lister
     from lastgood.scanner.select import Examiner, Forced, Node, Previous
     from lastgood.scanner.watch import DirectoryWatch
+
+    # Under which name an id was exchanged for another.
+    Edit = tuple[bytes, bytes, bytes]
 else:
     Protocol = object
 
@@ -585,20 +588,71 @@ class Builder:
     def run(self) -> MutableMapping[bytes, Record]:
         """Return the record of every directory visited."""
         walk = self._walk
-        again = {path.rpartition(b"/")[0] for path in walk.barred if path}
+        # By directory the names in it that stand for something else by now; None where it is not known.
+        again: dict[bytes, list[bytes] | None] = {
+            path.rpartition(b"/")[0]: None for path in walk.barred if path
+        }
         if not walk.nodes and not again:
             self.changed = len(self.records) != len(self._before)
             return self.records
         self.changed = True
         for path in reversed(walk.order):
-            node = walk.nodes.get(path)
+            node, below = walk.nodes.get(path), again.get(path, ())
             if node is None and path not in again:
                 continue
-            record = self._from_rows(path, self._rows_of(path)) if node is None else self._from_node(node)
+            record = None if below is None else self._edited(path, node, below)
+            if record is None:
+                record = self._from_rows(path, self._rows_of(path)) if node is None else self._from_node(node)
             self.records[path] = record
             if path and not _same_result(record, self._before.get(path)):
-                again.add(path.rpartition(b"/")[0])
+                above, _, name = path.rpartition(b"/")
+                known = again.setdefault(above, [])
+                if known is not None:
+                    known.append(name)
         return self.records
+
+    def _edited(self, path: bytes, node: Node | None, below: Iterable[bytes]) -> Record | None:
+        """Make the record of a directory in which only contents are others, from what it was before.
+
+        Its counts and its tree differ by those; None where more does, or the tree is not at hand.
+        """
+        old = self._before.get(path)
+        if old is None or old[MODES] or old[GAPS] or old[PRIVATE] or old[FLAGS] & ~NESTED:
+            return None
+        inside = self._edits_below(path, below)
+        here = ([], 0) if node is None else _edits_in(node)
+        tree = None
+        if inside is not None and here is not None:
+            tree = self._writer.edited_directory(old[TREE], [*here[0], *inside[0]])
+        if tree is None or inside is None or here is None:
+            return None
+        _, files, size, left = inside
+        counts = old[FILES] + files, old[BYTES] + size + here[1], old[LEFT] + left
+        if node is None:
+            stands = self.records[path]
+            return (*stands[:TREE], tree, b"", *counts, (), (), *stands[BELOW:])
+        start, length = self._details.add(node.take_rows())
+        head = (node.signature, node.above, node.token, node.flags, tree, b"")
+        return (*head, *counts, (), (), old[BELOW], node.names, node.seen, start, length)
+
+    def _edits_below(self, path: bytes, names: Iterable[bytes]) -> tuple[list[Edit], int, int, int] | None:
+        """Return what is otherwise in directories below one, with files, bytes and ignored ones more.
+
+        None where permissions are to be told of one, or it was not captured, or is not any more.
+        """
+        edits: list[Edit] = []
+        files = size = left = 0
+        for name in names:
+            inside = join(path, name)
+            was, now = self._before.get(inside), self.records.get(inside)
+            if was is None or now is None or was[MODES] or now[MODES] or (was[FLAGS] | now[FLAGS]) & BARE:
+                return None
+            files += now[FILES] - was[FILES]
+            size += now[BYTES] - was[BYTES]
+            left += now[LEFT] - was[LEFT]
+            if now[TREE] != was[TREE]:
+                edits.append((name, was[TREE], now[TREE]))
+        return edits, files, size, left
 
     def _rows_of(self, path: bytes) -> Sequence[Row]:
         rows = self._details.rows(self.records[path])
@@ -778,6 +832,22 @@ class DirectoryCounts:
         self.files += 1
         if form == FORMAT_FILE:
             self.bytes += row[SIZE]
+
+
+def _edits_in(node: Node) -> tuple[list[Edit], int] | None:
+    """Return which files have another content, and the bytes that are more; None where more is otherwise."""
+    if node.before is None:
+        return None
+    edits: list[Edit] = []
+    size = 0
+    for place, was in node.before.items():
+        row = node.rows[place]
+        if row[MODE] != was[MODE] or row[STATE] != CAPTURED or row[MODE] & FORMAT_MASK != FORMAT_FILE:
+            return None
+        size += row[SIZE] - was[SIZE]
+        if row[OID] != was[OID]:
+            edits.append((row[NAME], was[OID], row[OID]))
+    return edits, size
 
 
 def entry_of(row: Row, below: Record | None) -> Entry:

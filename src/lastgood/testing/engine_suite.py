@@ -215,6 +215,23 @@ class EngineSuite:
             ]
             assert writer.plain_directory(rows) == writer.directory(map(plain_entry, rows))
 
+    def test_a_directory_in_which_ids_are_exchanged_is_the_one_with_these(self) -> None:
+        writer = self.make_engine().writer()
+        one, other = writer.blob(b"one"), writer.blob(b"other")
+        inner, outer = writer.directory([]).tree, writer.directory([file_entry(b"in", one)]).tree
+        rows = [(b"a", S_IFDIR | 0o755, inner), (b"a.", S_IFREG | 0o644, one), (b"a0", S_IFREG | 0o755, one)]
+        edited = [
+            (b"a", S_IFDIR | 0o755, outer),
+            (b"a.", S_IFREG | 0o644, one),
+            (b"a0", S_IFREG | 0o755, other),
+        ]
+        before = writer.plain_directory(rows).tree
+        edits = [(b"a", inner, outer), (b"a0", one, other)]
+        assert writer.edited_directory(before, edits) == writer.plain_directory(edited).tree
+        assert writer.edited_directory(before, [(b"a0", other, one)]) is None
+        assert writer.edited_directory(before, [(b"gone", one, other)]) is None
+        assert writer.edited_directory(other, edits) is None
+
     def test_a_name_that_no_directory_can_hold_is_refused(self) -> None:
         writer = self.make_engine().writer()
         blob = writer.blob(b"hello")
