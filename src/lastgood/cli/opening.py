@@ -6,7 +6,6 @@ import os
 import sys
 import time
 
-from lastgood.cli.hints import hint_lines, typable
 from lastgood.errors import Invalid, Storage, Usage
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import printable
@@ -59,6 +58,8 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: b
         _tell_absent(call)
     # What reads the configuration itself refuses what is wrong with it, and says so.
     for note in () if call.verb.name == "config" else opened.remarks:
+        from lastgood.cli.hints import hint_lines
+
         hint = "\n  ".join(hint_lines(note.hint, call))
         text = f"lastgood: {printable(note.message)}\n  {hint}\n"
         os.write(2, text.encode("utf-8", "replace"))
@@ -265,6 +266,7 @@ class Console:
         if not self.out_is_terminal:
             self.lines(texts)
             return
+        from lastgood.cli.hints import typable
         from lastgood.cli.pager import paged
 
         content = "".join(f"{text}\n" for text in texts).encode("utf-8", "backslashreplace")
@@ -310,6 +312,8 @@ class Console:
 
     def warn(self, text: str, *, style: str | None = None) -> None:
         """Say something beside the data that must not be missed."""
+        from lastgood.cli.hints import typable
+
         self.flush()
         shown = self._fitting(typable(text), 2)
         if style is not None and self._colours_errors:
@@ -326,6 +330,8 @@ class Console:
 
     def hints(self, text: str) -> list[str]:
         """Return what to do next, a line each, its commands for the same workspace and store."""
+        from lastgood.cli.hints import hint_lines
+
         return hint_lines(text, self.call)
 
     def ask(self, question: str) -> str:

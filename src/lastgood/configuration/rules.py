@@ -5,7 +5,6 @@ from __future__ import annotations
 from lastgood.errors import Invalid
 from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable
-from lastgood.quantities import parse_duration, parse_size
 from lastgood.settings import (
     BUILT_IN_EXCLUDES,
     BUILT_IN_INCLUDES,
@@ -19,7 +18,6 @@ from lastgood.settings import (
     Settings,
     WatchSettings,
 )
-from lastgood.suggestions import nearest
 from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
@@ -125,6 +123,8 @@ def _quantity(raw: object, *, form: str) -> object | None:
         return raw
     if not isinstance(raw, str):
         return None
+    from lastgood.quantities import parse_duration, parse_size
+
     try:
         amount = parse_size(raw) if form == "size" else parse_duration(raw)
     except Invalid:
@@ -440,6 +440,8 @@ def _leave_something(patterns: Sequence[str], *, key: str, layer: Layer) -> None
 
 
 def _unknown(key: str, layer: Layer) -> Invalid:
+    from lastgood.suggestions import nearest
+
     sections = {one.partition(".")[0] for one in KEYS if "." in one}
     section = nearest(key, sorted(sections)) if "." not in key else ()
     message = f"there is no setting '{printable(key)}'"

@@ -7,7 +7,6 @@ import time
 from lastgood.cli import opening
 from lastgood.cli.folding import folded, is_settled, worked_by
 from lastgood.cli.grammar import quoted
-from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import open_group
 from lastgood.cli.wording import UNTITLED, count, few_paths, label, oldest_of, place_cell, table, title
 from lastgood.errors import LastgoodError, NotFound
@@ -284,6 +283,8 @@ def _nothing(call: Call, workspace: OpenWorkspace) -> str:
         try:
             workspace.get("latest")
         except NotFound as error:
+            from lastgood.cli.hints import hint_lines
+
             return "\n".join(
                 [printable(error.message), *(f"  {line}" for line in hint_lines(error.hint, call))]
             )
