@@ -80,7 +80,7 @@ _TABLE = {
     "SessionActivity": "*report seconds tasks checkpoints stored_bytes tokens memory_bytes cpu_seconds"
     " command",
     "SessionEnded": "session checkpoint:saved.checkpoint new_gaps unknown_effects:unknown",
-    "SessionReport": "*session state owner_state position:progress.position! progress",
+    "SessionReport": "*session state owner_state turn? position:progress.position! progress",
     "SessionStarted": "session checkpoint:saved.checkpoint new_gaps took_over:took_over.id unfinished"
     " continued unknown_effects:unknown",
     "StatusReport": "... store_bytes",

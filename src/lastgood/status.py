@@ -40,8 +40,8 @@ def status(context: Context, view: View) -> StatusReport:
     if at is None:
         left = (*left, *left_elsewhere(context))
     look, busy = (None, ()) if at is None or notes else _look(context, view, at)
-    incomplete = unfinished(context, brief=True)
-    living = living_sessions(context, brief=True)
+    incomplete = tuple(_with_turn(context, one) for one in unfinished(context, brief=True))
+    living = tuple(_with_turn(context, one) for one in living_sessions(context, brief=True))
     own = current_session(context)
     at_hand = next((one for one in living if own is not None and one.id == own.id), None)
     about = at_hand or next(iter(incomplete), None)
@@ -193,6 +193,13 @@ def _is_under_way(context: Context) -> bool:
             return False
     except Busy:
         return True
+
+
+def _with_turn(context: Context, run: SessionReport) -> SessionReport:
+    """Return a session that hooks keep with what its host was asked last."""
+    if run.session.exclusive:
+        return run
+    return run.replace(turn=next(iter(context.work.turns(context.key, run.id, limit=1)), None))
 
 
 def _shared_notes(context: Context, living: Sequence[SessionReport]) -> list[HealthNote]:

@@ -28,6 +28,10 @@ def test_prose_is_broken_between_words_and_commands_as_a_shell_takes_them() -> N
     ]
     moved = "mv ./a.txt.lastgood-1 ./a.txt"
     assert fitted(f"          to take it: {moved}", 30) == ["          to take it:", f"            {moved}"]
+    assert fitted("you are at ckpt_1 (before: rm -f notes.txt), risky, just now", 30) == [
+        "you are at ckpt_1 (before: rm",
+        "-f notes.txt), risky, just now",
+    ]
     assert fitted("one two three four", 9) == ["one two", "three", "four"]
     assert fitted("short", 9) == ["short"]
     for narrow in range(12):  # a window of hardly any columns

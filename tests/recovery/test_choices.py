@@ -67,6 +67,13 @@ def test_of_two_that_wait_each_is_told_by_what_it_was_asked(
     assert left.name
 
 
+def test_status_tells_a_session_by_what_its_host_was_asked(lastgood: Command, left: Host) -> None:
+    """P7: the name of a file in the host's folder tells it from no other."""
+    shown = lastgood("status").out
+    assert 'asked last: "tidy up"' in shown
+    assert str(left.transcript) not in shown
+
+
 def test_a_rollback_names_what_other_sessions_saved_since(
     lastgood: Command, workspace: Workspace, left: Host, project: Path
 ) -> None:
@@ -80,7 +87,7 @@ def test_a_rollback_names_what_other_sessions_saved_since(
     )
 
     shown = lastgood.terminal("recover", mine, answers="b\nn\n", expect=130).out
-    assert " of them changed in other sessions; shows first" in " ".join(shown.split())
+    assert " of them saved by other sessions; shows first" in " ".join(shown.split())
     done = lastgood("recover", mine, "--rollback")
     said = re.search(
         r"Saved by other sessions since, .*\n  (\S+) \(asked last: .add a test.\): (.*)\n", done.err

@@ -17,7 +17,10 @@ from typing import Any
 import pytest
 
 import lastgood as package
+from lastgood.cli.plans import standing_lines
 from lastgood.errors import Conflict
+from lastgood.model.run import RecoverReport
+from lastgood.model.session import Living
 from lastgood.workspace import Workspace
 from lastgood.workspace.session import OpenSession
 from tools.command import COMMAND, Command, told, told_as_document
@@ -123,6 +126,15 @@ def test_review_only_tells(lastgood: Command, died: Died) -> None:
     assert "Tasks: 1 done, 1 running (T02).\n" in done.out
     assert f"go on: lastgood recover {id} --continue" in done.err
     assert "incomplete" in lastgood("status").out
+
+
+def test_what_outlived_a_run_is_told_with_the_way_to_stop_it() -> None:
+    """P7: it may write again into what is taken back."""
+    left = (Living(pid=71, command="sleep 600"), Living(pid=72, command="make " + "x" * 99))
+    first, second, way = standing_lines(RecoverReport(state="incomplete", live_processes=left), now=0)
+    assert first == "Still running: process 71 (sleep 600)."
+    assert second.endswith("x…).")
+    assert way == "  stop them: kill 71 72"
 
 
 def test_several_dead_runs_are_listed(lastgood: Command, died: Died) -> None:

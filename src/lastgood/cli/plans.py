@@ -17,6 +17,7 @@ from lastgood.cli.wording import (
     path_text,
     path_within,
     place,
+    shortened,
     size,
     title,
 )
@@ -575,6 +576,8 @@ _SETTLED = {
     "rolled-back-restore": "rolled the interrupted restore back",
 }
 _SHOWN = 10
+# So much is shown of what a process was started by.
+_COMMAND = 60
 
 
 def settled_line(report: RecoverReport) -> str | None:
@@ -648,8 +651,12 @@ def standing_lines(report: RecoverReport, *, now: int) -> Iterator[str]:
     for effect in report.irreversible[:_SHOWN]:
         yield f"Not taken back: {effect_words(effect, now=now)}."
     yield from _further(report.irreversible, "Not taken back")
-    for living in report.live_processes[:_SHOWN]:
-        yield f"Still running: process {living.pid} ({printable(living.command) or '?'})."
+    left = report.live_processes
+    for living in left[:_SHOWN]:
+        command = shortened(printable(living.command), _COMMAND)
+        yield f"Still running: process {living.pid} ({command or '?'})."
+    if left:
+        yield f"  stop {'it' if len(left) == 1 else 'them'}: kill {' '.join(str(one.pid) for one in left)}"
     if report.head_moved is not None:
         words = _moved_words(report.head_moved)
         at = printable((report.head_moved.from_ or "none")[:12])

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from lastgood.cli.wording import artifacts, count, place
+import time
+
+from lastgood.cli.wording import ago, artifacts, count, place, quoted_words
 from lastgood.model.canonical import dumps
 from lastgood.model.session import TASK_STATES, readable
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.model.session import Progress, SessionReport
+    from lastgood.model.session import Effect, Progress, SessionReport
 
 
 def standing(report: SessionReport) -> list[str]:
     """Return how far the work of a session has come, in lines."""
     progress = report.progress
     lines = [] if progress.goal is None else [f"goal: {printable(progress.goal)}"]
+    lines += [] if report.turn is None else [asked_last(report.turn, now=time.time_ns())]
     if place(progress.position):
         lines.append(f"position: {place(progress.position)}")
     if progress.position.artifacts:
@@ -25,9 +28,15 @@ def standing(report: SessionReport) -> list[str]:
     session = report.session
     if session.transcript_host is not None and session.transcript_session is not None:
         lines.append(f"conversation: {session.transcript_host} {session.transcript_session}")
-    elif session.transcript is not None:
+    elif session.transcript is not None and report.turn is None:  # its prompt tells it from others
         lines.append(f"conversation: {printable(session.transcript)}")
     return lines
+
+
+def asked_last(turn: Effect, *, now: int) -> str:
+    """Return what a host was asked last, and when."""
+    state = ", not ended" if turn.state == "running" else ""
+    return f"asked last: {quoted_words(turn.name)}, {ago(turn.started_at, now=now)}{state}"
 
 
 def is_command(progress: Progress) -> bool:

@@ -16,6 +16,7 @@ from lastgood.cli.plans import (
     run_line,
     standing_lines,
 )
+from lastgood.cli.progress import asked_last
 from lastgood.cli.wording import UNTITLED, ago, called, label, moment, paths_named, quoted_words, shortened
 from lastgood.errors import LastgoodError
 from lastgood.paths import printable
@@ -152,8 +153,7 @@ def known_of(run: SessionReport, workspace: Workspace) -> list[str]:
     lines = [run_line(run, now=now, host=host)]
     turn = last_turn(run.session, workspace)
     if turn is not None:
-        state = ", not ended" if turn.state == "running" else ""
-        lines.append(f"  asked last: {quoted_words(turn.name)}, {ago(turn.started_at, now=now)}{state}")
+        lines.append(f"  {asked_last(turn, now=now)}")
     changed = _changed_in(run.session, workspace)
     if changed:
         lines.append(f"  changed in it: {changed}")
@@ -233,7 +233,7 @@ def _what(seen: RecoverReport) -> str:
     if plan is None or not any(plan.of("write", "delete", "chmod", "mkdir", "rmdir")):
         return ""
     others = len(seen.changed_beside)
-    return plan_counts(plan) + (f", {others:,} of them changed in other sessions" if others else "")
+    return plan_counts(plan) + (f", {others:,} of them saved by other sessions" if others else "")
 
 
 def _ways(run: SessionReport, call: Call) -> tuple[str, str, str]:

@@ -343,6 +343,12 @@ def beside_or_below(first: str, text: str, *, limit: int | None) -> list[str]:
     return [first, *(f"  {line}" for line in wrapped(text, limit - 2))]
 
 
+# With these the title of a checkpoint begins that was made before or after a command.
+_MOMENTS = tuple(
+    f"{by}{moment}" for by in ("(", "checkpoint ") for moment in ("before", "after", "interrupted")
+)
+
+
 def fitted(line: str, limit: int) -> list[str]:
     """Return a line of prose as lines of at most so many columns; a command at its end stays whole, below it.
 
@@ -356,7 +362,7 @@ def fitted(line: str, limit: int) -> list[str]:
     indent = " " * (len(line) - len(text))
     if indent and _is_typed(text):
         return _command_lines(text, indent, limit)
-    found = min((place for mark in _typed() if (place := text.find(f": {mark} ")) >= 0), default=-1)
+    found = min((place for mark in _typed() if (place := _typed_at(text, mark)) >= 0), default=-1)
     if found < 0:
         return _broken(text, indent, limit)
     command, end, rest = text[found + 2 :].partition("; ")
@@ -367,6 +373,14 @@ def fitted(line: str, limit: int) -> list[str]:
         *_command_lines(command, f"{indent}  ", limit),
         *(fitted(indent + rest, limit) if rest else ()),
     ]
+
+
+def _typed_at(text: str, mark: str) -> int:
+    """Return where a command is told to be typed; what a checkpoint is called by its moment is none."""
+    place = text.find(f": {mark} ")
+    while place >= 0 and text.endswith(_MOMENTS, 0, place):
+        place = text.find(f": {mark} ", place + 1)
+    return place
 
 
 def _broken(text: str, indent: str, limit: int) -> list[str]:

@@ -192,7 +192,8 @@ class SessionReport(Value):
 
     ``words`` are what to give to ``lastgood`` so that a plan goes on that the session carries out; none
     where there is no plan, or nothing left to do. ``owner_state`` says whether who was at work in a session
-    recorded as active lives.
+    recorded as active lives. ``turn`` is what a host was asked last, where hooks keep the session and
+    `status` tells of it.
     """
 
     session: Session
@@ -200,6 +201,7 @@ class SessionReport(Value):
     progress: Progress
     words: tuple[str, ...] = ()
     owner_state: OwnerState = "unknown"
+    turn: Effect | None = None
 
     id: ClassVar[Alias[str]] = Alias("session.id", "The session's id.")
 
