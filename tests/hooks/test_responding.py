@@ -205,6 +205,7 @@ def test_a_host_that_resumes_what_was_continued_by_hand_owns_it(agent: Agent) ->
     agent.asked("write it")
     agent.dies()
     agent.lastgood("recover", "--continue")
+    agent.quietly("Stop")  # told late, when its host was gone
     agent.lives_again()
     agent.quietly("SessionStart", source="resume")
     agent.dies()

@@ -522,8 +522,11 @@ def lacks_named_owner(session: Session) -> bool:
 
 
 def name_owner(context: Context, session: Session, *, pid: int) -> None:
-    """Record whose process is at a session, unless somebody named another meanwhile."""
-    owner = context.processes.owner(pid)
+    """Record whose process is at a session, unless that is gone or somebody named another meanwhile."""
+    try:
+        owner = context.processes.owner(pid)
+    except NotFound:  # what its host told last counts all the same
+        return
 
     def named(found: Session) -> Session:
         return found.replace(owner=owner, ancestry=None) if lacks_named_owner(found) else found
