@@ -76,10 +76,11 @@ class KnownFolder:
         was = self.record
         if record[NAMES] != was[NAMES] or record[SEEN] != was[SEEN]:
             self.take(record)
-        else:
-            self.record = record
+            self.states = states
+        elif record[SIGNATURE] != was[SIGNATURE]:
             self.answers = self.came if states is not None and states == self.told else _UNKNOWN
-        self.states = states
+            self.states = states
+        self.record = record
         self.came, self.told = _UNKNOWN, None
 
 

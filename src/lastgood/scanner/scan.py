@@ -181,6 +181,8 @@ class WorkspaceScan:
         self.watch: DirectoryWatch | None = None
         # The directories that were looked at, where all others are as the last scan knew them.
         self.visited: Collection[bytes] | None = None
+        # The rows of files with other contents than the last scan found, by path, where nothing else differs.
+        self.edited: Sequence[tuple[bytes, Row, Row]] | None = None
         self._visited_by_parent: Mapping[bytes, Collection[bytes]] | None = None
         self.exact_on: Callable[[int], int | None] = multigrain_device
         # Who is told where nobody watches.
@@ -291,6 +293,11 @@ class WorkspaceScan:
         if known is None or not _is(known, before):
             return None
         found: list[Difference] = []
+        if self.edited is not None:
+            found += [
+                (path, "modified", entry_of(was, None), entry_of(row, None)) for path, was, row in self.edited
+            ]
+            return sorted(found, key=_first)
         left = [b""]
         while left:
             path = left.pop()
@@ -789,7 +796,7 @@ class WorkspaceScanner:
             worth_keeping=scan_pass.changed or conditions != known.conditions,
         )
         found.watch, found.exact_on, found.memory = self._watch, scan_pass.reader.exact_on, self.memory
-        found.visited = scan_pass.visited
+        found.visited, found.edited = scan_pass.visited, scan_pass.edited
         if self._watch is not None and not found.worth_keeping:
             self._watch.remember(found.result, found.snapshot, scanned=records)
         return found
@@ -850,6 +857,8 @@ class ScanPass:
     telling: Collection[bytes] | None = None
     # The directories that were looked at, where all others are as before; None where that are all.
     visited: Collection[bytes] | None = None
+    # The rows of files with other contents than before, by path; None where more is otherwise.
+    edited: Sequence[tuple[bytes, Row, Row]] | None = None
 
     def __init__(
         self,
@@ -931,6 +940,7 @@ class ScanPass:
             self._walk, before=self.known.records, details=self.known.details, writer=self.reader.writer
         )
         self.records = builder.run()
+        self.edited = builder.edits
         self.visited = self._walk.order if self._walk.is_sparing else None
         if watch is not None:
             watch.end(self.records, visited=self.visited, gone=self._walk.gone)

@@ -573,7 +573,10 @@ class Visited(Protocol):
 
 
 class Builder:
-    """Makes the records of a walk's directories. ``changed`` tells that one of them is not the old one."""
+    """Makes the records of a walk's directories. ``changed`` tells that one of them is not the old one.
+
+    ``edits`` are the rows of all files that have other contents now, by path; None where more is otherwise.
+    """
 
     def __init__(
         self, walk: Visited, *, before: Mapping[bytes, Record], details: Details, writer: ObjectWriter
@@ -584,6 +587,7 @@ class Builder:
         self._writer = writer
         self.records: MutableMapping[bytes, Record] = walk.kept
         self.changed: bool = False
+        self.edits: list[tuple[bytes, Row, Row]] | None = []
 
     def run(self) -> MutableMapping[bytes, Record]:
         """Return the record of every directory visited."""
@@ -594,6 +598,7 @@ class Builder:
         }
         if not walk.nodes and not again:
             self.changed = len(self.records) != len(self._before)
+            self.edits = None if self.changed else []
             return self.records
         self.changed = True
         for path in reversed(walk.order):
@@ -602,6 +607,7 @@ class Builder:
                 continue
             record = None if below is None else self._edited(path, node, below)
             if record is None:
+                self.edits = None
                 record = self._from_rows(path, self._rows_of(path)) if node is None else self._from_node(node)
             self.records[path] = record
             if path and not _same_result(record, self._before.get(path)):
@@ -620,14 +626,18 @@ class Builder:
         if old is None or old[MODES] or old[GAPS] or old[PRIVATE] or old[FLAGS] & ~NESTED:
             return None
         inside = self._edits_below(path, below)
-        here = ([], 0) if node is None else _edits_in(node)
+        here = () if node is None else _edited_in(node)
         tree = None
         if inside is not None and here is not None:
-            tree = self._writer.edited_directory(old[TREE], [*here[0], *inside[0]])
+            edits = [(row[NAME], was[OID], row[OID]) for was, row in here if row[OID] != was[OID]]
+            tree = self._writer.edited_directory(old[TREE], edits + inside[0])
         if tree is None or inside is None or here is None:
             return None
+        if self.edits is not None:
+            self.edits += [(join(path, row[NAME]), was, row) for was, row in here if row[OID] != was[OID]]
         _, files, size, left = inside
-        counts = old[FILES] + files, old[BYTES] + size + here[1], old[LEFT] + left
+        size += sum([row[SIZE] - was[SIZE] for was, row in here])
+        counts = old[FILES] + files, old[BYTES] + size, old[LEFT] + left
         if node is None:
             stands = self.records[path]
             return (*stands[:TREE], tree, b"", *counts, (), (), *stands[BELOW:])
@@ -834,20 +844,15 @@ class DirectoryCounts:
             self.bytes += row[SIZE]
 
 
-def _edits_in(node: Node) -> tuple[list[Edit], int] | None:
-    """Return which files have another content, and the bytes that are more; None where more is otherwise."""
+def _edited_in(node: Node) -> Sequence[tuple[Row, Row]] | None:
+    """Return files as they were and are where they differ; None where more does than times and contents."""
     if node.before is None:
         return None
-    edits: list[Edit] = []
-    size = 0
-    for place, was in node.before.items():
-        row = node.rows[place]
+    rows = [(was, node.rows[place]) for place, was in node.before.items()]
+    for was, row in rows:
         if row[MODE] != was[MODE] or row[STATE] != CAPTURED or row[MODE] & FORMAT_MASK != FORMAT_FILE:
             return None
-        size += row[SIZE] - was[SIZE]
-        if row[OID] != was[OID]:
-            edits.append((row[NAME], was[OID], row[OID]))
-    return edits, size
+    return rows
 
 
 def entry_of(row: Row, below: Record | None) -> Entry:
