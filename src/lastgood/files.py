@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from _blake2 import blake2b
+from _functools import partial  # type: ignore[import-not-found]  # lighter than `functools`
 from _thread import allocate_lock, start_new_thread
 
 if sys.platform == "linux":
@@ -153,8 +154,17 @@ _ONE_EACH = 4
 _BEGUN_BYTES = 1 << 20
 
 
-def sync_all(descriptors: Sequence[int], *, sync: Callable[[int], None] | None = None) -> dict[int, OSError]:
-    """Sync files or directories, and return what went wrong by descriptor."""
+def _begin_thread(work: Callable[[], None]) -> None:
+    start_new_thread(work, ())
+
+
+def sync_all(
+    descriptors: Sequence[int],
+    *,
+    sync: Callable[[int], None] | None = None,
+    begin: Callable[[Callable[[], None]], None] = _begin_thread,
+) -> dict[int, OSError]:
+    """Sync files or directories, and return what went wrong by descriptor; ``begin`` has threads do it."""
     carry = os.fsync if sync is None else sync
     # Only what a thread takes out of here was synced, whatever ends it.
     troubles = {descriptor: OSError(errno.EIO, os.strerror(errno.EIO)) for descriptor in descriptors}
@@ -168,7 +178,7 @@ def sync_all(descriptors: Sequence[int], *, sync: Callable[[int], None] | None =
         ended.acquire()
         share = descriptors[first::threads]
         try:
-            start_new_thread(_sync_some, (share, carry, troubles, ended))
+            begin(partial(_sync_some, share, carry, troubles, ended))
         except RuntimeError:  # the system allows no more of them
             _sync_some(share, carry, troubles)
         else:
@@ -187,14 +197,16 @@ class Beside:
 
     __slots__ = ("_ended", "_error", "_work")
 
-    def __init__(self, work: Callable[[], None]) -> None:
+    def __init__(
+        self, work: Callable[[], None], *, begin: Callable[[Callable[[], None]], None] = _begin_thread
+    ) -> None:
         """Begin it; at once and here where the system allows no more threads."""
         self._work = work
         self._error: OSError | None = OSError(errno.EIO, os.strerror(errno.EIO))
         self._ended = allocate_lock()
         self._ended.acquire()
         try:
-            start_new_thread(self._run, ())
+            begin(self._run)
         except RuntimeError:
             self._run()
 

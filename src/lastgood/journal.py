@@ -108,10 +108,12 @@ class FileJournal(JournalReader):
             pass
         opening.wait()
 
-    def opening(self, journal: Journal) -> Opening:
+    def opening(
+        self, journal: Journal, *, beside: Callable[[Callable[[], None]], Beside] = Beside
+    ) -> Opening:
         """Do something while the journal is written aside; if that ends well it is open.
 
-        Durable it is once it was waited for.
+        Durable it is once it was waited for. ``beside`` has the disk do that.
         """
         if os.path.lexists(self._path):
             raise Busy("an interrupted restore waits to be finished", hint="run: lastgood recover")
@@ -119,7 +121,7 @@ class FileJournal(JournalReader):
 
         payload = JOURNAL.encode(journal).encode("ascii")
         head = b"%s %08x %d\n" % (_MARK, zlib.crc32(payload), len(payload))
-        return Opening(self._path, head + payload, failed=self._failed)
+        return Opening(self._path, head + payload, failed=self._failed, beside=beside)
 
     def close(self) -> None:
         """Remove the journal; durable when it returns."""
@@ -132,9 +134,9 @@ class FileJournal(JournalReader):
             # Whoever saves beside this may be faster; or who opens the next replaces it.
             unlink_quietly(self._path + _ASIDE)
 
-    def closing(self) -> Closing:
+    def closing(self, *, beside: Callable[[Callable[[], None]], Beside] = Beside) -> Closing:
         """Remove the journal, and do something else while the disk takes that; durable when it has ended."""
-        return Closing(self._path, failed=self._failed)
+        return Closing(self._path, failed=self._failed, beside=beside)
 
     def leave(self, operation: str) -> None:
         """Give the journal of a restore that is done another name, because it left something behind."""
@@ -168,9 +170,17 @@ class Opening:
     names is changed before.
     """
 
-    __slots__ = ("_content", "_failed", "_path", "_synced")
+    __slots__ = ("_beside", "_content", "_failed", "_path", "_synced")
 
-    def __init__(self, path: bytes, content: bytes, *, failed: Callable[[str, OSError], Storage]) -> None:
+    def __init__(
+        self,
+        path: bytes,
+        content: bytes,
+        *,
+        failed: Callable[[str, OSError], Storage],
+        beside: Callable[[Callable[[], None]], Beside],
+    ) -> None:
+        self._beside = beside
         self._path = path
         self._content = content
         self._failed = failed
@@ -182,7 +192,7 @@ class Opening:
         except OSError as fault:
             FileJournal(self._path).clear()
             raise self._failed("written", fault) from fault
-        self._synced = Beside(lambda: sync_and_close(descriptor))
+        self._synced = self._beside(lambda: sync_and_close(descriptor))
         return self
 
     def __exit__(
@@ -200,7 +210,7 @@ class Opening:
             if kind is None:
                 raise self._failed("written", fault) from fault
             return
-        self._synced = Beside(lambda: sync_directory(os.path.dirname(self._path)))
+        self._synced = self._beside(lambda: sync_directory(os.path.dirname(self._path)))
 
     def wait(self) -> None:
         """Return when it is durable; `Storage` if the disk does not take it."""
@@ -214,15 +224,22 @@ class Opening:
 class Closing:
     """A journal on its way out."""
 
-    __slots__ = ("_failed", "_path", "_synced")
+    __slots__ = ("_beside", "_failed", "_path", "_synced")
 
-    def __init__(self, path: bytes, *, failed: Callable[[str, OSError], Storage]) -> None:
+    def __init__(
+        self,
+        path: bytes,
+        *,
+        failed: Callable[[str, OSError], Storage],
+        beside: Callable[[Callable[[], None]], Beside],
+    ) -> None:
+        self._beside = beside
         self._path = path
         self._failed = failed
         self._synced: Beside | None = None
 
     def __enter__(self) -> None:
-        self._synced = Beside(self._remove)
+        self._synced = self._beside(self._remove)
 
     def _remove(self) -> None:
         try:

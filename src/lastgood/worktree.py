@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import CommandResult, FileExtent, GitState, PrefixEvidence
     from lastgood.model.operation import Outcome, Step
     from lastgood.model.tree import Change, Difference, Entry, Listings, TreeId
+    from lastgood.threads import Threads
 
     # One implementation each, which verbs know by what it is for.
     JournalFile = journal.FileJournal
@@ -260,6 +261,7 @@ class Applier(TreeWriter, Protocol):
         contents: dict[bytes, bytes] | None = None,
         closed: Mapping[bytes, int] = {},
         ready: Callable[[], None] = ...,
+        threads: Threads | None = None,
     ) -> Applied:
         """Carry out steps in the safe order and return one outcome a path, in the order of the steps.
 

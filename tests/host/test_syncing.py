@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+from threading import get_native_id
 
 import pytest
 
 from lastgood.files import sync_all
+from lastgood.threads import Threads
+from tools.living import eventually
 
 COUNTS = [0, 1, 2, 3, 4, 5, 10, 30]
 
@@ -50,3 +53,33 @@ def test_closed_descriptors_are_told() -> None:
     os.close(reader)
     os.close(writer)
     assert {error.errno for error in sync_all([reader, writer]).values()} == {errno.EBADF}
+
+
+@pytest.mark.parametrize("stay", [True, False])
+def test_threads_do_all_that_they_are_told_and_end(*, stay: bool) -> None:
+    done: list[int] = []
+
+    def work() -> None:
+        done.append(get_native_id())
+
+    with Threads(stay=stay) as threads:
+        for _ in range(5):
+            threads.beside(work).wait()
+        threads.begin(work)  # which nobody waits for
+    assert eventually(
+        lambda: len(done) == 6 and set(map(str, done)).isdisjoint(os.listdir("/proc/self/task"))
+    )
+    assert get_native_id() not in done
+
+
+def test_what_ends_a_thread_that_stays_is_told_and_others_go_on() -> None:
+    def work() -> None:
+        raise SystemExit  # which ends a thread without a word
+
+    with Threads() as threads:
+        ended = threads.beside(work)
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            ended.wait()
+        done: list[int] = []
+        threads.beside(lambda: done.append(1)).wait()
+        assert done == [1]

@@ -18,6 +18,7 @@ from lastgood.errors import Busy, Damaged, NotFound, Storage
 from lastgood.model.checkpoint import Checkpoint
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
+from tools.living import eventually
 from tools.values import not_none
 
 Kill = Callable[..., None]
@@ -518,10 +519,12 @@ def test_a_restore_that_fails_has_closed_what_it_replaced(
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         original(descriptor)
 
+    tasks = set(os.listdir("/proc/self/task"))
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", fsync)
         with pytest.raises(Storage):
             workspace.restore(saved.id)
+    assert eventually(lambda: tasks.issuperset(os.listdir("/proc/self/task")))
     assert not [one for one in map(_opened, os.listdir("/proc/self/fd")) if one.startswith(str(project))]
 
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from lastgood.directories import Directories, Nearby, change_mode, is_nowhere, open_root
 from lastgood.disk import FULL, crowd, no_room
 from lastgood.errors import CROWDED, Damaged, NoRoom, Storage, Unsafe, crowded
-from lastgood.files import Beside, sync_all
 from lastgood.model.operation import DISCARDED, Outcome, Step
 from lastgood.model.path_safety import TreeFault, link_faults, path_faults, refuse, refuse_faults
 from lastgood.model.tree import (
@@ -29,6 +28,7 @@ from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
 from lastgood.restore.plan import ORDER, UNTOUCHED, action_between, in_order
 from lastgood.restore.site import Changed, PathReader, Site, content_at, in_memory, leave
 from lastgood.root import make_again, take_away
+from lastgood.threads import Threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -440,7 +440,7 @@ class PlanExecutor:
                 for descriptor in opened:
                     os.close(descriptor)
 
-        syncing = Beside(carry)
+        syncing = self._site.threads.beside(carry)
 
         def wait() -> None:
             syncing.wait()
@@ -602,6 +602,7 @@ class DescriptorApplier:
         contents: dict[bytes, bytes] | None = None,
         closed: Mapping[bytes, int] = {},
         ready: Callable[[], None] = _nothing,
+        threads: Threads | None = None,
     ) -> Applied:
         """Carry out steps in the safe order, and return one outcome a path, in the order of the steps.
 
@@ -610,15 +611,17 @@ class DescriptorApplier:
         write if a path must not be touched, `Busy` if too many files are open for that.
         """
         _refuse(steps, objects)
+        threads = threads or Threads(stay=False)
         return self._run(
             steps,
             token=token,
             objects=objects,
             stamp=stamp,
             contents={} if contents is None else contents,
-            flush=sync_all,
+            flush=threads.sync_all,
             closed=closed,
             ready=ready,
+            threads=threads,
         )
 
     def write_tree(
@@ -633,10 +636,18 @@ class DescriptorApplier:
         steps = in_order(_all_of(whole))
         _refuse(steps, objects)
         self._make_root()
-        carry = sync_all if durability == "full" else leave
-        applied = self._run(steps, token=_NEW, objects=objects, stamp=_no_stamp, contents={}, flush=carry)
-        applied.wait()
-        applied.end()
+        with Threads() as threads:
+            applied = self._run(
+                steps,
+                token=_NEW,
+                objects=objects,
+                stamp=_no_stamp,
+                contents={},
+                flush=threads.sync_all if durability == "full" else leave,
+                threads=threads,
+            )
+            applied.wait()
+            applied.end()
         return applied.outcomes
 
     def clear_temporaries(
@@ -655,8 +666,8 @@ class DescriptorApplier:
         What cannot be changed is left, and told with the reason.
         """
         found: list[tuple[bytes, Settled]] = []
-        with Directories(self._root) as opened:
-            site = Site(opened, token=token, stamp=_no_stamp)
+        with Threads() as threads, Directories(self._root) as opened:
+            site = Site(opened, token=token, stamp=_no_stamp, threads=threads)
             displaced = Displaced(site, kept=self._kept, steps=steps, contents={}, stored=stored)
             try:
                 for path in directories:
@@ -692,6 +703,7 @@ class DescriptorApplier:
         stamp: Callable[[bytes], Stamp | None],
         contents: dict[bytes, bytes],
         flush: Flush,
+        threads: Threads,
         closed: Mapping[bytes, int] = {},
         ready: Callable[[], None] = _nothing,
     ) -> Applied:
@@ -699,7 +711,7 @@ class DescriptorApplier:
             _refuse_crowd(steps)
             return PlanExecutor(
                 steps,
-                site=Site(directories, token=token, stamp=stamp),
+                site=Site(directories, token=token, stamp=stamp, threads=threads),
                 objects=objects,
                 contents=contents,
                 flush=flush,

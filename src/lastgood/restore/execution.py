@@ -15,6 +15,7 @@ from lastgood.model.tree import DIRECTORY, is_content, is_directory, same_conten
 from lastgood.paths import ways
 from lastgood.restore import parts
 from lastgood.restore.plan import UNTOUCHED, is_barred
+from lastgood.threads import Threads
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -71,7 +72,15 @@ def apply_plan(execution: PlanExecution) -> Changed:
     guard = snapshot.guard(restoring, before=execution.before, lists=execution.lists_beside())
     # Bytes that were read from the store and proven, by their ids: what paths hold is compared with them.
     contents: dict[bytes, bytes] = {}
-    journal, is_open = execution.begin(guard, contents)
+    with Threads() as threads:
+        return _carried_out(execution, guard=guard, contents=contents, threads=threads)
+
+
+def _carried_out(
+    execution: PlanExecution, *, guard: str, contents: dict[bytes, bytes], threads: Threads
+) -> Changed:
+    restoring, plan, snapshot = execution.restoring, execution.plan, execution.snapshot
+    journal, is_open = execution.begin(guard, contents, threads)
     try:  # directories, files in chunks (written beside, synced, exchanged), modes, deletions last
         applied = restoring.applier.apply(
             plan.steps,
@@ -81,12 +90,15 @@ def apply_plan(execution: PlanExecution) -> Changed:
             contents=contents,
             closed=execution.closed,
             ready=is_open,
+            threads=threads,
         )
     except (Unsafe, Busy):  # by the applier's promise nothing has been written
         execution.abandon()
         raise
     try:
-        return _concluded(execution, applied, guard=guard, journal=journal, contents=contents)
+        return _concluded(
+            execution, applied, guard=guard, journal=journal, contents=contents, threads=threads
+        )
     finally:
         applied.end()
 
@@ -98,6 +110,7 @@ def _concluded(
     guard: str,
     journal: Journal,
     contents: Mapping[bytes, bytes],
+    threads: Threads,
 ) -> Changed:
     """Prove what was carried out, record it, and close the journal."""
     restoring, plan, snapshot = execution.restoring, execution.plan, execution.snapshot
@@ -116,7 +129,7 @@ def _concluded(
         restoring.journal.leave(journal.operation)  # what could not be taken away stays known
         snapshot.remember_restored(restoring, brought)
     else:
-        with restoring.journal.closing():
+        with restoring.journal.closing(beside=threads.beside):
             snapshot.remember_restored(restoring, brought)
     return Changed(outcomes=outcomes, guard=guard, parts=settled, operation=operation)
 
@@ -145,7 +158,9 @@ class PlanExecution(Value):
             return {}
         return parts.lists_beside(context, plan.parts, target=context.catalogue.get(plan.target))
 
-    def begin(self, guard: str, contents: dict[bytes, bytes]) -> tuple[Journal, Callable[[], None]]:
+    def begin(
+        self, guard: str, contents: dict[bytes, bytes], threads: Threads
+    ) -> tuple[Journal, Callable[[], None]]:
         """Refuse what cannot be carried out; return the open journal, and what waits until it is durable.
 
         What is read of the guard for that is added to ``contents``, as far as it is little.
@@ -162,7 +177,7 @@ class PlanExecution(Value):
             session=None if session is None else session.id,
             closed=_closed(restoring.context, self.plan.steps),
         )
-        with restoring.journal.opening(journal) as opening:
+        with restoring.journal.opening(journal, beside=threads.beside) as opening:
             _refuse_lost(restoring.context, self.plan, contents)
         return journal, opening.wait
 

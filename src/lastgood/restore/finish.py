@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lastgood.literals import OperationType, Settled
     from lastgood.model.long_list import LongList
     from lastgood.model.operation import Journal, Operation, PartOutcome, Step
+    from lastgood.threads import Threads
 
 _ROOM_HINT = (
     "make room on that disk, then finish: lastgood recover\nor take it back: lastgood recover --rollback"
@@ -161,7 +162,12 @@ class ResumedExecution(PlanExecution):
         """Return none: the guard that the journal names has them."""
         return {}
 
-    def begin(self, guard: str, contents: dict[bytes, bytes]) -> tuple[Journal, Callable[[], None]]:  # noqa: ARG002 - the journal names the guard of before
+    def begin(
+        self,
+        guard: str,  # noqa: ARG002 - the journal names the one of before
+        contents: dict[bytes, bytes],  # noqa: ARG002 - nothing was read
+        threads: Threads,  # noqa: ARG002 - nothing is written
+    ) -> tuple[Journal, Callable[[], None]]:
         """Return the journal, which is open: there is nothing to wait for."""
         return self.journal, lambda: None
 

@@ -26,7 +26,7 @@ from _operator import attrgetter
 from lastgood import renames
 from lastgood.directories import Nearby, is_nowhere, open_root
 from lastgood.errors import CROWDED, Unsafe, crowded
-from lastgood.files import Beside, is_lease_awaited, is_written_by_nobody, take_lease
+from lastgood.files import is_lease_awaited, is_written_by_nobody, take_lease
 from lastgood.host import Proof
 from lastgood.ids import sha1_for
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, same_content
@@ -39,10 +39,12 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from lastgood.directories import Directories
+    from lastgood.files import Beside
     from lastgood.host import Stamp
     from lastgood.ids import Digest
     from lastgood.literals import EntryKind
     from lastgood.model.operation import Step
+    from lastgood.threads import Threads
 
     # Deleted or not there; open for writing; or not what it was expected to be.
     Fate = Literal["gone", "held", "other"]
@@ -412,9 +414,15 @@ class Site:
     """Answers for paths as they are now, wherever something set aside may have taken them."""
 
     def __init__(
-        self, directories: Directories, *, token: str, stamp: Callable[[bytes], Stamp | None]
+        self,
+        directories: Directories,
+        *,
+        token: str,
+        stamp: Callable[[bytes], Stamp | None],
+        threads: Threads,
     ) -> None:
         self.directories = directories
+        self.threads = threads
         # What was set aside, by the path it had.
         self.moved: dict[bytes, bytes] = {}
         # The directories among them: their contents have yet to be deleted.
@@ -450,7 +458,7 @@ class Site:
                     continue
 
         if beside and len(gone) > _CLOSED_HERE:
-            self._closing = Beside(close)
+            self._closing = self.threads.beside(close)
         else:
             close()
         return was_open
