@@ -83,9 +83,9 @@ def test_a_turn_begins_and_ends_in_the_commit_of_its_checkpoint(
     commits: list[object] = []
     write = Database.write
 
-    def noted(self: Database, work: Callable[[Connection], object], *, durable: bool = False) -> object:
+    def noted(self: Database, work: Callable[[Connection], object], **given: Any) -> object:
         commits.append(work)
-        return write(self, work, durable=durable)
+        return write(self, work, **given)
 
     monkeypatch.setattr(Database, "write", noted)
     for word in ("by hand", "by the agent"):
