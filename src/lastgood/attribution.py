@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from lastgood.catalogue import CheckpointFacts, Query
 from lastgood.errors import Damaged
 from lastgood.ignore import TreeRules
@@ -666,6 +668,8 @@ def is_beside_turns(context: Context, *, session: str) -> bool:
 # Of so many operations is told, and of so many checkpoints of each session the paths are compared.
 _OPERATIONS = 16
 _COMPARED = 20
+# A rollback, which is rare, looks at so many.
+_COMPARED_BESIDE = 200
 _TOUCHED = frozenset({"write", "delete", "chmod"})
 _IDLE = frozenset({"keep", "skip"})
 
@@ -740,11 +744,11 @@ def changed_beside(
 
     That is as far as it is not known for a person's, and of so many checkpoints of theirs.
     """
-    query = Query(workspace_key=context.key, guards=False, brief=True, limit=_COMPARED)
+    query = Query(workspace_key=context.key, guards=False, brief=True, limit=_COMPARED_BESIDE)
     authors = Authors(context)
     found: dict[bytes, tuple[Checkpoint, Authorship]] = {}
-    for one in context.catalogue.find(query):
-        if one.sequence > since and one.session not in {None, session}:
+    for one in takewhile(lambda one: one.sequence > since, context.catalogue.find(query)):
+        if one.session not in {None, session}:
             for each in _changed_at(context, one, authors=authors):
                 found.setdefault(each.change.path, (one, each.by))
     return found
