@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
-from lastgood.cli.hints import hint_lines
 from lastgood.cli.progress import is_command
 from lastgood.cli.typed_paths import as_typed, for_other_programs, typed_below
 from lastgood.cli.wording import (
@@ -339,6 +338,8 @@ def unwritten_lines(report: RestoreReport, call: Call) -> list[str]:
     lines = [f"conversation: {printable(str(said['note']))}"]
     if "resume_command" in said:
         lines.append(f"  go on with it: {said['resume_command']}")
+    from lastgood.cli.hints import hint_lines
+
     return lines + [f"  {line}" for line in hint_lines(str(said.get("hint", "")), call) if line]
 
 
