@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Literal, Protocol
 
-    from lastgood import journal
+    from lastgood import files, journal
     from lastgood.engine import ObjectReader, ObjectWriter
     from lastgood.host import (
         FoundGitPosition,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import CommandResult, FileExtent, GitState, PrefixEvidence
     from lastgood.model.operation import Outcome, Step
     from lastgood.model.tree import Change, Difference, Entry, Listings, TreeId
-    from lastgood.threads import Threads
 
     # One implementation each, which verbs know by what it is for.
     JournalFile = journal.FileJournal
@@ -216,6 +215,16 @@ class FileReader(Protocol):
         """Return, by the token of each restore, the directories that hold temporary files of its."""
 
 
+class DiskThreads(Protocol):
+    """Has the disk do something beside a restore."""
+
+    def beside(self, work: Callable[[], None]) -> files.Beside:
+        """Begin something, and return what waits for it."""
+
+    def sync_all(self, descriptors: Sequence[int]) -> dict[int, OSError]:
+        """Sync files or directories, and return what went wrong by descriptor."""
+
+
 class TreeWriter(FileReader, Protocol):
     """Fills a new folder, which is nobody's workspace."""
 
@@ -261,7 +270,7 @@ class Applier(TreeWriter, Protocol):
         contents: dict[bytes, bytes] | None = None,
         closed: Mapping[bytes, int] = {},
         ready: Callable[[], None] = ...,
-        threads: Threads | None = None,
+        threads: DiskThreads | None = None,
     ) -> Applied:
         """Carry out steps in the safe order and return one outcome a path, in the order of the steps.
 

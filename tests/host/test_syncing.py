@@ -9,7 +9,7 @@ from threading import get_native_id
 import pytest
 
 from lastgood.files import sync_all
-from lastgood.threads import Threads
+from lastgood.restore.site import Threads
 from tools.living import eventually
 
 COUNTS = [0, 1, 2, 3, 4, 5, 10, 30]

@@ -26,9 +26,8 @@ from lastgood.paths import ancestors, is_beyond, join, parent, printable, to_tex
 from lastgood.renames import is_temporary, token_of
 from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
 from lastgood.restore.plan import ORDER, UNTOUCHED, action_between, in_order
-from lastgood.restore.site import Changed, PathReader, Site, content_at, in_memory, leave
+from lastgood.restore.site import Changed, PathReader, Site, Threads, content_at, in_memory, leave
 from lastgood.root import make_again, take_away
-from lastgood.threads import Threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from lastgood.literals import Action, Durability, Result
     from lastgood.model.tree import TreeId
     from lastgood.restore.site import Flush
+    from lastgood.worktree import DiskThreads
 
     Numbered = tuple[int, Step]
 
@@ -602,7 +602,7 @@ class DescriptorApplier:
         contents: dict[bytes, bytes] | None = None,
         closed: Mapping[bytes, int] = {},
         ready: Callable[[], None] = _nothing,
-        threads: Threads | None = None,
+        threads: DiskThreads | None = None,
     ) -> Applied:
         """Carry out steps in the safe order, and return one outcome a path, in the order of the steps.
 
@@ -703,7 +703,7 @@ class DescriptorApplier:
         stamp: Callable[[bytes], Stamp | None],
         contents: dict[bytes, bytes],
         flush: Flush,
-        threads: Threads,
+        threads: DiskThreads,
         closed: Mapping[bytes, int] = {},
         ready: Callable[[], None] = _nothing,
     ) -> Applied:

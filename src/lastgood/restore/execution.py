@@ -15,7 +15,7 @@ from lastgood.model.tree import DIRECTORY, is_content, is_directory, same_conten
 from lastgood.paths import ways
 from lastgood.restore import parts
 from lastgood.restore.plan import UNTOUCHED, is_barred
-from lastgood.threads import Threads
+from lastgood.restore.site import Threads
 from lastgood.value import Value
 
 TYPE_CHECKING = False

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lastgood.literals import OperationType, Settled
     from lastgood.model.long_list import LongList
     from lastgood.model.operation import Journal, Operation, PartOutcome, Step
-    from lastgood.threads import Threads
+    from lastgood.restore.site import Threads
 
 _ROOM_HINT = (
     "make room on that disk, then finish: lastgood recover\nor take it back: lastgood recover --rollback"

@@ -22,11 +22,13 @@ import errno
 import os
 import stat
 from _operator import attrgetter
+from _queue import SimpleQueue
+from _thread import start_new_thread
 
 from lastgood import renames
 from lastgood.directories import Nearby, is_nowhere, open_root
 from lastgood.errors import CROWDED, Unsafe, crowded
-from lastgood.files import is_lease_awaited, is_written_by_nobody, take_lease
+from lastgood.files import Beside, is_lease_awaited, is_written_by_nobody, sync_all, take_lease
 from lastgood.host import Proof
 from lastgood.ids import sha1_for
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, same_content
@@ -36,18 +38,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
-    from typing import Literal
+    from typing import Literal, Self
 
     from lastgood.directories import Directories
-    from lastgood.files import Beside
     from lastgood.host import Stamp
     from lastgood.ids import Digest
     from lastgood.literals import EntryKind
     from lastgood.model.operation import Step
-    from lastgood.threads import Threads
+    from lastgood.worktree import DiskThreads
 
     # Deleted or not there; open for writing; or not what it was expected to be.
     Fate = Literal["gone", "held", "other"]
+    Work = Callable[[], None]
     # Returns what went wrong by descriptor.
     Flush = Callable[[Sequence[int]], dict[int, OSError]]
     # An id, and the bytes of which it is.
@@ -419,7 +421,7 @@ class Site:
         *,
         token: str,
         stamp: Callable[[bytes], Stamp | None],
-        threads: Threads,
+        threads: DiskThreads,
     ) -> None:
         self.directories = directories
         self.threads = threads
@@ -569,6 +571,58 @@ def _kind(mode: int) -> EntryKind:
 
 
 # --- Carrying many files through to the disk ---
+
+
+class Threads:
+    """Those of one restore; a context manager, at whose end each of them ends with what it was told to do.
+
+    To start one takes three times as long as to have one go on, and a restore would start a dozen. They stay
+    no longer than that: whoever forks is to have no threads beside, and a scan that finds any may move to
+    another process. Unless they ``stay`` each does one thing, and nobody has to end them.
+    """
+
+    __slots__ = ("_idle", "_started", "_stay")
+
+    def __init__(self, *, stay: bool = True) -> None:
+        self._stay = stay
+        # By what each is told what to do; None ends it.
+        self._started: list[SimpleQueue[Work | None]] = []
+        self._idle: list[SimpleQueue[Work | None]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for told in self._started:
+            told.put(None)
+
+    def begin(self, work: Work) -> None:
+        """Do something beside what follows; RuntimeError where the system allows no more threads."""
+        if not self._stay:
+            start_new_thread(work, ())
+            return
+        try:
+            told = self._idle.pop()
+        except IndexError:
+            told = SimpleQueue()
+            start_new_thread(self._run, (told,))
+            self._started.append(told)
+        told.put(work)
+
+    def _run(self, told: SimpleQueue[Work | None]) -> None:
+        while (work := told.get()) is not None:
+            work()  # whatever it raises ends this thread, which nobody tells anything any more
+            self._idle.append(told)
+
+    def beside(self, work: Work) -> Beside:
+        """Do so, and return what waits for it."""
+        return Beside(work, begin=self.begin)
+
+    def sync_all(self, descriptors: Sequence[int]) -> dict[int, OSError]:
+        """Sync files or directories, and return what went wrong by descriptor."""
+        return sync_all(descriptors, begin=self.begin)
 
 
 def leave(_descriptors: Sequence[int]) -> dict[int, OSError]:
