@@ -90,6 +90,8 @@ class KnownFolders:
     def __init__(self, records: Mapping[bytes, Record], folders: Sequence[KnownFolder]) -> None:
         self._records = records
         self._folders = folders
+        # How many are left to the lister whatever is said.
+        self._unasked = len([folder for folder in folders if not folder.asked])
         # What a scan came to that found everything as in these records.
         self.result: ScanResult | None = None
 
@@ -108,6 +110,7 @@ class KnownFolders:
                 return False
             folder.follow(record, states.get(record[SIGNATURE]))
         self._records = records
+        self._unasked = len([folder for folder in self._folders if not folder.asked])
         return True
 
     def states(self) -> Iterator[tuple[bytes, bytes]]:
@@ -147,7 +150,7 @@ class KnownFolders:
         late: Callable[[], bool] | None,
     ) -> bool:
         sheet = lister.sheet
-        if sheet is None:
+        if sheet is None or self._unasked > _MOST_FOUND:
             return False
         enter, leave = os.open, os.close
         ask, rows, is_as_it_was = sheet.call, sheet.rows, sheet.memory.startswith
