@@ -72,6 +72,7 @@ def status(context: Context, view: View) -> StatusReport:
             *transcript_notes(context, own),
             *_shared_notes(context, living),
             *_health(context),
+            *_lost_notes(context, at),
         ),
         session=about,
         position=None if progress.position.empty else progress.position,
@@ -212,6 +213,19 @@ def _shared_notes(context: Context, living: Sequence[SessionReport]) -> list[Hea
             hint="whose which line is, as far as that is known: lastgood blame PATH",
         )
         for path, shared in list(found.items())[:_SHOWN]
+    ]
+
+
+def _lost_notes(context: Context, at: Checkpoint | None) -> list[HealthNote]:
+    """Say so if of the checkpoint at which the workspace stands nothing is stored any more."""
+    if at is None or not context.engine.missing([bytes.fromhex(at.commit)]):
+        return []
+    return [
+        HealthNote(
+            code="lost-checkpoint",
+            message=f"{at.id} is lost: no pack of the store has it",
+            hint="save what is there now: lastgood save; what else is lost: lastgood verify",
+        )
     ]
 
 

@@ -355,3 +355,21 @@ def test_damaged_packs_are_told_by_doctor_and_by_maintenance(
     assert any("lastgood verify --repair" in line for line in workspace.maintain())
     workspace.verify(repair=True)
     assert told_of_packs(workspace) == ("good", "")
+
+
+@pytest.mark.parametrize("lost", ["objects.git", "objects.git/objects/pack"], ids=["all", "packs"])
+def test_status_and_doctor_say_that_no_pack_has_the_checkpoints(
+    kept: Command, store: Path, lost: str
+) -> None:
+    shutil.rmtree(store / lost)
+    found = {one["code"]: one for one in kept("doctor", "--json", expect=1).json["findings"]}
+    assert found["lost"]["state"] == "bad"
+    assert found["lost"]["message"].startswith("2 of 2 checkpoints are lost")
+    notes = [one["code"] for one in kept("status", "--json").json["health"]]
+    assert "lost-checkpoint" in notes
+
+
+def test_nothing_is_told_as_lost_that_lies_in_other_packs_than_at_first(kept: Command) -> None:
+    kept("maintain")
+    assert "lost" not in {one["code"] for one in kept("doctor", "--json").json["findings"]}
+    assert "lost-checkpoint" not in {one["code"] for one in kept("status", "--json").json["health"]}

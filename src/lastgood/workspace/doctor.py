@@ -10,8 +10,10 @@ import sysconfig
 from importlib.util import find_spec
 
 from lastgood.catalogue import Query
+from lastgood.errors import Damaged, Storage
 from lastgood.machine_check import file_clock_ahead, git_version, locks_exclude
 from lastgood.model.report import Finding
+from lastgood.objects.read import Packs
 from lastgood.objects.repository import Layout, suspect_packs
 from lastgood.paths import printable
 from lastgood.workspace.arguments import programs
@@ -129,7 +131,7 @@ def examine_store(context: Context) -> list[Finding]:
             _space(context.store),
             _locks(context.store),
             *_privacy(context.store),
-            _packs(context.store),
+            *_packs(context),
             *_kept(context),
             *_clocks(context),
         ]
@@ -164,9 +166,35 @@ def _privacy(store: bytes) -> list[Finding]:
     return found or [finding("privacy", "the store is yours alone")]
 
 
-def _packs(store: bytes) -> Finding:
+def _packs(context: Context) -> list[Finding]:
     # Looked up without opening the engine, which would make what a store lacks.
-    found = suspect_packs(Layout(store + b"/objects.git", temporary=store + b"/tmp"))
+    layout = Layout(context.store + b"/objects.git", temporary=context.store + b"/tmp")
+    return [*_lost(context, Packs(layout.packs)), _doubted(layout)]
+
+
+def _lost(context: Context, packs: Packs) -> list[Finding]:
+    """Say so if checkpoints that count are no longer stored."""
+    try:
+        commits = context.catalogue.commits(deleted_after=context.clock.now())
+        found = packs.lacking(map(bytes.fromhex, commits))
+        if found:
+            packs.refresh()  # they may have been joined with others meanwhile
+            found = packs.lacking(found)
+    except Storage as error:
+        return [finding("packs", error.message, "look at the store's disk: lastgood verify", state="bad")]
+    except Damaged as error:
+        return [finding("catalogue", error.message, error.hint, state="bad")]
+    finally:
+        packs.close()
+    if not found:
+        return []
+    message = f"{len(found):,} of {len(commits):,} checkpoints are lost: no pack of the store has them"
+    hint = "name them: lastgood verify\nsave what is there now: lastgood save"
+    return [finding("lost", message, hint, state="bad")]
+
+
+def _doubted(layout: Layout) -> Finding:
+    found = suspect_packs(layout)
     if not found:
         return finding("packs", "no pack is doubted")
     message = (
