@@ -171,3 +171,23 @@ def test_two_scans_at_once_do_not_share_what_is_known(known: Desk, monkeypatch: 
 
     monkeypatch.setattr(KnownFolders, "changed", beside)
     assert known.save().result == within[0] == afresh(known)
+
+
+def test_a_scan_that_ends_after_later_ones_does_not_tell_them_what_it_came_to(
+    known: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1: what was found before a change is not what the next scan says."""
+    known.write("b/f-two", "other")
+    known.save()
+    ending = WorkspaceScanner._found
+
+    def late(stays: WorkspaceScanner, *given: Any, **named: Any) -> object:
+        monkeypatch.setattr(WorkspaceScanner, "_found", ending)
+        known.write("b/f-two", "newer")
+        for _ in range(2):
+            known.save()
+        return ending(stays, *given, **named)
+
+    monkeypatch.setattr(WorkspaceScanner, "_found", late)
+    known.scan()
+    assert known.save().result == afresh(known)

@@ -755,6 +755,7 @@ class WorkspaceScanner:
             if not request.forced and not request.fresh:
                 look.run(root, trust=trust, late=bounds.is_late)
             if look.result is not None:
+                look.end(look.result)
                 return self._as_before(look.result, known, project=project, rules=rules)
             scan_pass = ScanPass(
                 request,
@@ -773,7 +774,7 @@ class WorkspaceScanner:
         if not writer.settle_imports():
             raise ImportLost
         found = self._found(scan_pass, conditions, project=project, rules=rules)
-        look.remember(found.result)
+        look.end(found.result)
         return found
 
     def _reader(self, request: ScanRequest, root: int, writer: ObjectWriter) -> FileReader:
@@ -816,6 +817,7 @@ class Look:
         self.changed: dict[bytes, Listing] | None = None
         self.result: ScanResult | None = None
         self._folders: KnownFolders | None = None
+        self._is_as_it_was = False
 
     def run(self, root: int, *, trust: Trust, late: Callable[[], bool]) -> None:
         """Look, as far as the cache is believed."""
@@ -831,16 +833,21 @@ class Look:
         self.changed = folders.changed(
             root, lister=self.lister, doubt=doubt, late=None if late is never else late
         )
-        known.folders[:] = [folders]
-        if self.changed == {}:
-            self._folders = folders
-            # What its rules left out depends on index and previous tree, which are not in the records.
-            self.result = folders.result if trust.is_whole else None
+        self._folders, self._is_as_it_was = folders, self.changed == {}
+        # What its rules left out depends on index and previous tree, which are not in the records.
+        if self._is_as_it_was and trust.is_whole:
+            self.result = folders.result
 
-    def remember(self, result: ScanResult) -> None:
-        """Take what the scan came to for the next, where this found everything as it was."""
-        if self._folders is not None:
+    def end(self, result: ScanResult) -> None:
+        """Put back what is known for the next scan, with what this came to if it found everything as it was.
+
+        Not before: by then another thread's scan may know more, and say what this came to of that.
+        """
+        if self._folders is None:
+            return
+        if self._is_as_it_was:
             self._folders.result = result
+        self.known.folders[:] = [self._folders]
 
     def close(self) -> None:
         """Close what no walk has taken."""
