@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from typing import Literal, Protocol
 
@@ -269,6 +269,7 @@ class Applier(TreeWriter, Protocol):
         stamp: Callable[[bytes], Stamp | None],
         contents: dict[bytes, bytes] | None = None,
         closed: Mapping[bytes, int] = {},
+        unsynced: Collection[bytes] = (),
         ready: Callable[[], None] = ...,
         threads: DiskThreads | None = None,
     ) -> Applied:
@@ -278,7 +279,8 @@ class Applier(TreeWriter, Protocol):
         is added. Nothing is changed before ``ready`` returns. The last names are on the disk once that is
         waited for.
         Directories that are opened to work in them are closed again in the end; ``closed`` are those
-        that an interrupted apply may have left open, with the permissions that they had.
+        that an interrupted apply may have left open, with the permissions that they had, ``unsynced``
+        those in which it may have changed names that are not on the disk: they are carried there, too.
         A path whose stamp no longer fits is left alone and fails with reason "changed". Temporary
         names are ``.lastgood-TOKEN-N``. Raises nothing for single paths; `Storage` when the disk
         is full (nothing is deleted then); `Unsafe` and `Busy` before anything is written.

@@ -520,6 +520,25 @@ def test_a_file_that_lives_on_by_another_name_is_held_no_longer_than_the_look(fi
     assert field.now() == {}
 
 
+def test_what_was_handed_over_is_not_closed_behind_who_is_interrupted_then(field: Field) -> None:
+    """Its number might be another file's by the time it is closed once more."""
+    field.lay({b"a": A})
+    directory = os.open(field.root, os.O_RDONLY)
+    held: list[int] = []
+
+    def interrupted(descriptor: int) -> None:
+        held.append(descriptor)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        discard(b"a", directory, expected=lambda _: True, hold=interrupted)
+    os.close(directory)
+
+    (file,) = held
+    assert os.pread(file, 9, 0) == A[1]
+    os.close(file)
+
+
 def test_where_nothing_can_be_opened_what_is_gone_and_open_still_is_closed_first(
     field: Field, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -503,6 +503,28 @@ def test_what_the_disk_does_not_take_of_a_restore_is_not_gone_on_from(
     assert texts(project) == now
 
 
+def test_names_that_the_disk_did_not_take_are_on_it_before_recover_says_that_it_finished(
+    workspace: Workspace, project: Path, edited: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T7: every path has been right since the restore failed; only a power cut would tell that it is not."""
+    original = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), os.stat(project)):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        original(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fsync)
+        with pytest.raises(Storage):
+            workspace.restore(edited.id, paths=["a"])
+        with pytest.raises(Storage, match="disk does not take it"):
+            workspace.recover()
+    assert workspace.status().state == "interrupted"
+    workspace.recover()
+    assert workspace.status().state != "interrupted"
+
+
 def test_a_restore_that_fails_has_closed_what_it_replaced(
     workspace: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

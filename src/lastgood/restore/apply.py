@@ -26,18 +26,17 @@ from lastgood.paths import ancestors, is_beyond, join, parent, printable, to_tex
 from lastgood.renames import is_temporary, token_of
 from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
 from lastgood.restore.plan import ORDER, UNTOUCHED, action_between, in_order
-from lastgood.restore.site import Changed, PathReader, Site, Threads, content_at, in_memory, leave
+from lastgood.restore.site import Changed, PathReader, Site, Threads, content_at, in_memory
 from lastgood.root import make_again, take_away
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from lastgood.engine import ObjectReader
     from lastgood.host import Proof, Stamp
     from lastgood.literals import Action, Durability, Result
     from lastgood.model.tree import TreeId
-    from lastgood.restore.site import Flush
     from lastgood.worktree import DiskThreads
 
     Numbered = tuple[int, Step]
@@ -102,17 +101,17 @@ class PlanExecutor:
         site: Site,
         objects: ObjectReader,
         contents: dict[bytes, bytes],
-        flush: Flush,
         kept: bytes | None,
         full: Callable[[OSError, bytes], NoRoom],
         ready: Callable[[], None],
+        unsynced: Iterable[bytes],
     ) -> None:
-        self._flush = flush
         self._ready = ready
         self._full = full
         self._steps = steps
         self._directories = site.directories
         self._site = site
+        self._flush = site.threads.sync_all
         self._displaced = Displaced(self._site, kept=kept, steps=steps, contents=contents)
         removals = {step.path: step for step in steps if step.action in {"delete", "rmdir"}}
         self._chunk = Chunk(
@@ -126,7 +125,7 @@ class PlanExecutor:
         # Permissions that directories get in the end, when nothing has to be written into them any more.
         self._modes: dict[bytes, tuple[int, int]] = {}
         # Directories that changed since they were last carried through to the disk.
-        self._changed: set[bytes] = set()
+        self._changed: set[bytes] = set(unsynced)
         # Files that get new permissions by being written anew, for they have other names.
         self._rewritten: set[int] = set()
         # Directories that had to make room for a file, and could not.
@@ -601,14 +600,16 @@ class DescriptorApplier:
         stamp: Callable[[bytes], Stamp | None],
         contents: dict[bytes, bytes] | None = None,
         closed: Mapping[bytes, int] = {},
+        unsynced: Collection[bytes] = (),
         ready: Callable[[], None] = _nothing,
         threads: DiskThreads | None = None,
     ) -> Applied:
         """Carry out steps in the safe order, and return one outcome a path, in the order of the steps.
 
         ``closed`` are directories that an interrupted apply may have left open, with the permissions
-        that they had. ``ready`` is waited for before anything is changed. Raises `Unsafe` before the first
-        write if a path must not be touched, `Busy` if too many files are open for that.
+        that they had, ``unsynced`` those in which it may have changed names that are not on the disk.
+        ``ready`` is waited for before anything is changed. Raises `Unsafe` before the first write if a path
+        must not be touched, `Busy` if too many files are open for that.
         """
         _refuse(steps, objects)
         threads = threads or Threads(stay=False)
@@ -618,8 +619,8 @@ class DescriptorApplier:
             objects=objects,
             stamp=stamp,
             contents={} if contents is None else contents,
-            flush=threads.sync_all,
             closed=closed,
+            unsynced=unsynced,
             ready=ready,
             threads=threads,
         )
@@ -636,14 +637,13 @@ class DescriptorApplier:
         steps = in_order(_all_of(whole))
         _refuse(steps, objects)
         self._make_root()
-        with Threads() as threads:
+        with Threads(durable=durability == "full") as threads:
             applied = self._run(
                 steps,
                 token=_NEW,
                 objects=objects,
                 stamp=_no_stamp,
                 contents={},
-                flush=threads.sync_all if durability == "full" else leave,
                 threads=threads,
             )
             applied.wait()
@@ -702,22 +702,22 @@ class DescriptorApplier:
         objects: ObjectReader,
         stamp: Callable[[bytes], Stamp | None],
         contents: dict[bytes, bytes],
-        flush: Flush,
         threads: DiskThreads,
         closed: Mapping[bytes, int] = {},
+        unsynced: Collection[bytes] = (),
         ready: Callable[[], None] = _nothing,
     ) -> Applied:
         with Directories(self._root, closed=closed) as directories:
-            _refuse_crowd(steps)
+            _refuse_crowd(steps, unsynced)
             return PlanExecutor(
                 steps,
                 site=Site(directories, token=token, stamp=stamp, threads=threads),
                 objects=objects,
                 contents=contents,
-                flush=flush,
                 kept=self._kept,
                 full=lambda error, path: self._no_room(error, path, token=token),
                 ready=ready,
+                unsynced=unsynced,
             ).applied()
 
     def _no_room(self, error: OSError, path: bytes, *, token: str) -> NoRoom:
@@ -738,12 +738,12 @@ class DescriptorApplier:
             raise _trouble(self._root, error) from error
 
 
-def _refuse_crowd(steps: Sequence[Step]) -> None:
+def _refuse_crowd(steps: Sequence[Step], unsynced: Collection[bytes]) -> None:
     """Raise `Busy` unless as many files can be opened at once as steps take: half of them would fail."""
     changing = [step for step in steps if step.action not in UNTOUCHED]
-    places = len({parent(step.path) for step in changing})
-    needed = _BESIDE + min(CHUNK, len(changing)) + min(CHUNK, 2 * places)
-    error = crowd(needed) if changing else None
+    places = {parent(step.path) for step in changing}.union(unsynced)
+    needed = _BESIDE + min(CHUNK, len(changing)) + min(CHUNK, 2 * len(places))
+    error = crowd(needed) if places else None
     busy = None if error is None else crowded(error)
     if busy is not None:
         raise busy from error

@@ -20,7 +20,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from lastgood.context import CatalogueReader, Context
@@ -89,6 +89,7 @@ def _carried_out(
             stamp=snapshot.scan.stamp,
             contents=contents,
             closed=execution.closed,
+            unsynced=execution.unsynced,
             ready=is_open,
             threads=threads,
         )
@@ -139,7 +140,8 @@ class PlanExecution(Value):
 
     ``before`` completes the guard's message. ``target`` is the checkpoint that the plan leads to, if it was
     looked up already. ``of`` is the operation that an undo or redo is about.
-    ``closed`` are directories that an interruption may have left open, with the permissions that they had.
+    ``closed`` are directories that an interruption may have left open, with the permissions that they had,
+    ``unsynced`` those in which it may have left names that are not on the disk.
     """
 
     restoring: RestoreTransaction
@@ -150,6 +152,7 @@ class PlanExecution(Value):
     type: OperationType = "restore"
     of: str | None = None
     closed: Mapping[bytes, int] = {}
+    unsynced: Collection[bytes] = ()
 
     def lists_beside(self) -> dict[str, LongList[Any]]:
         """Return the lists of progress that the guard has to hold for the journal and the operation."""

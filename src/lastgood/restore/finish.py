@@ -116,6 +116,7 @@ def _go_on(recovering: RecoverTransaction, journal: Journal, *, roll_back: bool)
             snapshot=snapshot,
             before=f"recovering {journal.operation}",
             closed=journal.closed,
+            unsynced=_places(steps),
             journal=journal,
             ours=ours,
             failed=tuple(
@@ -246,8 +247,13 @@ def _clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome,
 def _cleared(recovering: RecoverTransaction, journal: Journal, steps: tuple[Step, ...]) -> Sequence[Outcome]:
     """Clear what a restore left, also where somebody has moved a directory of its by now (rule T12b)."""
     applier, token = recovering.applier, journal.operation
-    made = {step.path for step in steps if is_directory(step.have) or is_directory(step.want)}
-    places = {parent(step.path) for step in steps} | made
+    places = _places(steps)
     found = applier.clear_temporaries(token, sorted(places), steps=steps)
     moved = set(applier.left_over().get(token, ())) - places
     return (*found, *applier.clear_temporaries(token, sorted(moved), steps=steps)) if moved else found
+
+
+def _places(steps: Sequence[Step]) -> set[bytes]:
+    """Return the directories in which steps change names, or which they are about."""
+    made = {step.path for step in steps if is_directory(step.have) or is_directory(step.want)}
+    return {parent(step.path) for step in steps} | made

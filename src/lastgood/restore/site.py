@@ -389,8 +389,8 @@ def _discard_file(
             return "held"
         os.unlink(name, dir_fd=directory)
         if hold is not None and found.st_nlink < 2:  # else its other name is not to be kept from writers
-            hold(descriptor)
-            descriptor = -1
+            handed, descriptor = descriptor, -1  # first: closed twice, it might be another file's by then
+            hold(handed)
     finally:
         if descriptor >= 0:
             os.close(descriptor)  # and the lease with it
@@ -578,13 +578,15 @@ class Threads:
 
     To start one takes three times as long as to have one go on, and a restore would start a dozen. They stay
     no longer than that: whoever forks is to have no threads beside, and a scan that finds any may move to
-    another process. Unless they ``stay`` each does one thing, and nobody has to end them.
+    another process. Unless they ``stay`` each does one thing, and nobody has to end them. Unless what they
+    do is to be ``durable`` they sync nothing.
     """
 
-    __slots__ = ("_idle", "_started", "_stay")
+    __slots__ = ("_durable", "_idle", "_started", "_stay")
 
-    def __init__(self, *, stay: bool = True) -> None:
+    def __init__(self, *, stay: bool = True, durable: bool = True) -> None:
         self._stay = stay
+        self._durable = durable
         # By what each is told what to do; None ends it.
         self._started: list[SimpleQueue[Work | None]] = []
         self._idle: list[SimpleQueue[Work | None]] = []
@@ -607,8 +609,8 @@ class Threads:
             told = self._idle.pop()
         except IndexError:
             told = SimpleQueue()
+            self._started.append(told)  # first: who is interrupted in between is to end it all the same
             start_new_thread(self._run, (told,))
-            self._started.append(told)
         told.put(work)
 
     def _run(self, told: SimpleQueue[Work | None]) -> None:
@@ -622,9 +624,4 @@ class Threads:
 
     def sync_all(self, descriptors: Sequence[int]) -> dict[int, OSError]:
         """Sync files or directories, and return what went wrong by descriptor."""
-        return sync_all(descriptors, begin=self.begin)
-
-
-def leave(_descriptors: Sequence[int]) -> dict[int, OSError]:
-    """Sync nothing."""
-    return {}
+        return sync_all(descriptors, begin=self.begin) if self._durable else {}
