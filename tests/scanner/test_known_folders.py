@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -191,3 +192,21 @@ def test_a_scan_that_ends_after_later_ones_does_not_tell_them_what_it_came_to(
     monkeypatch.setattr(WorkspaceScanner, "_found", late)
     known.scan()
     assert known.save().result == afresh(known)
+
+
+def test_a_new_folder_that_takes_the_name_of_a_known_one_before_it_is_opened_is_found(
+    known: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S8: as where what was built is put in the place of what was built before."""
+    known.write("c/new/f-four", "built")
+    go_by = Walk._go_by
+
+    def meanwhile(walk: Walk, root: int, found: dict[bytes, Listing]) -> None:
+        if (known.root / "c" / "new").exists():
+            shutil.rmtree(known.root / "b")
+            (known.root / "c" / "new").rename(known.root / "b")
+        go_by(walk, root, found)
+
+    monkeypatch.setattr(Walk, "_go_by", meanwhile)
+    names = known.names(known.save())
+    assert {name for name in names if name.startswith("b")} == {"b", "b/f-four"}

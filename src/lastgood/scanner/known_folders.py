@@ -12,7 +12,7 @@ what was found in them. Nothing is missed by that:
 - It is opened by its name in the folder above, which is open: through no link.
 - Where one can neither be opened nor asked, all are left to a walk through everything.
 - Nothing is read before all have been looked at: a folder that moves meanwhile has less time for it than in a
-  walk, and one that is gone then makes the walk look where it is.
+  walk, and one that is gone then makes the walk look where it is: of what is new the number is known by then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from itertools import repeat
 
 from lastgood.paths import join
 from lastgood.scanner import ABOVE, BELOW, DOUBTFUL, FILES, FLAGS, NAMES, SEEN, SIGNATURE, TOKEN
-from lastgood.scanner.read import DIRECTORY_FLAGS, Listing, names_of, signature
+from lastgood.scanner.read import DIRECTORY_FLAGS, Listing, inodes_of, names_of, signature
 from lastgood.scanner.states import ASK_ALL, ASKED, MOST_ASKED
 
 TYPE_CHECKING = False
@@ -173,7 +173,7 @@ class KnownFolders:
             if len(found) >= _MOST_FOUND:
                 return False
             if told is None:
-                listing = lister.list(descriptor, known=record)
+                listing = _listed(descriptor, record, lister)
             else:
                 listing = Listing(descriptor, record[NAMES], states=told, seen=record[SEEN])
             if record[BELOW]:
@@ -240,6 +240,16 @@ def _is_of_the_same(record: Record, was: Record) -> bool:
     """Tell whether a record is of a folder with the same rules and folders in it, in doubt if it was."""
     same = record[ABOVE] == was[ABOVE] and record[TOKEN] == was[TOKEN] and record[BELOW] == was[BELOW]
     return same and not was[FLAGS] & ~record[FLAGS] & DOUBTFUL
+
+
+def _listed(descriptor: int, record: Record, lister: Lister) -> Listing:
+    """List a folder of which the names are not proven, with the inodes of folders that are new in it."""
+    listing = lister.list(descriptor, known=record)
+    if listing.names != record[NAMES] and not listing.fits(record):
+        found = zip(names_of(listing.names), listing.stats, strict=True)
+        came = [name for name, stat in found if isinstance(stat, int) and name not in record[BELOW]]
+        listing.inodes = inodes_of(descriptor, came)
+    return listing
 
 
 def _told(folder: KnownFolder, lister: Lister) -> bytes | None:

@@ -33,7 +33,7 @@ from lastgood.scanner.states import ask, lay_aside, packed, sheet, unpacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Final
 
     from lastgood.engine import ObjectWriter
@@ -423,15 +423,17 @@ class Listing:
     """A directory as it was listed: names in the file system's order, and what stat said of each.
 
     ``names`` are joined by NUL, ``states`` are as they are compared; ``lost`` are entries that could not be
-    asked. ``seen`` is what stat said of the directory itself, where that proves the names.
+    asked. ``seen`` is what stat said of the directory itself, where that proves the names. ``inodes`` are
+    those of some entries, where it may be long before these are entered.
     """
 
-    __slots__ = ("descriptor", "lost", "names", "seen", "signature", "states")
+    __slots__ = ("descriptor", "inodes", "lost", "names", "seen", "signature", "states")
 
     def __init__(
         self, descriptor: int, names: bytes, *, states: bytes, seen: Seen, lost: Sequence[bytes] = ()
     ) -> None:
         self.descriptor: int = descriptor
+        self.inodes: Mapping[bytes, int] = {}
         self.names: bytes = names
         self.states: bytes = states
         self.seen: Seen = seen
@@ -535,6 +537,17 @@ class Lister:
 def names_of(joined: bytes) -> list[bytes]:
     """Return the names of a listing."""
     return joined.split(b"\0") if joined else []
+
+
+def inodes_of(descriptor: int, names: Iterable[bytes]) -> dict[bytes, int]:
+    """Return the inodes of some entries of an open directory, but of those that are gone."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_ino
+        except OSError:
+            continue
+    return found
 
 
 def _list_what_is_left(descriptor: int, names: bytes) -> Listing:

@@ -52,7 +52,7 @@ from lastgood.scanner import (
     VANISHED,
 )
 from lastgood.scanner.cache import DetailsLost
-from lastgood.scanner.read import DIRECTORY_FLAGS, Listing, descend, signature, state_of
+from lastgood.scanner.read import DIRECTORY_FLAGS, Listing, descend, inodes_of, signature, state_of
 from lastgood.scanner.states import changed
 
 TYPE_CHECKING = False
@@ -443,7 +443,7 @@ class Walk:
             self._let_go(join(path, name))
         frame = Frame(descriptor, path=path, token=node.token, below=node.below[::-1])
         frame.buried = node.buried
-        frame.inodes = _inodes(descriptor, node.below)
+        frame.inodes = {**listing.inodes, **inodes_of(descriptor, node.below)}
         return frame
 
     def _still_holds(self, record: Record, path: bytes, above: bytes) -> bool:
@@ -530,17 +530,6 @@ def _go_down(frame: Frame, stack: list[Frame]) -> None:
     stack.append(frame)
     if len(stack) > _OPEN_DIRECTORIES:
         stack[-_OPEN_DIRECTORIES].close()
-
-
-def _inodes(descriptor: int, names: Sequence[bytes]) -> dict[bytes, int]:
-    """Return the inodes of some entries of an open directory, but of those that are gone."""
-    found = {}
-    for name in names:
-        try:
-            found[name] = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_ino
-        except OSError:
-            continue
-    return found
 
 
 def _reopen(root: int, stack: Sequence[Frame]) -> None:
