@@ -283,7 +283,7 @@ class CatalogueReader:
         )
 
     def moment(self, ask: Callable[[], Result]) -> Result:
-        """Ask several questions, of which all that is not known yet is read as of one moment."""
+        """Ask several questions at once, of one moment where nothing is known yet."""
         return self._database.moment(ask)
 
     def history(

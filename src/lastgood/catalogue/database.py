@@ -666,9 +666,10 @@ class Database:
                 memory.ask_again(lambda: self.read(_version))
 
     def moment(self, ask: Callable[[], Result]) -> Result:
-        """Ask several questions; what of them is not `known` is read as of one moment. Nothing is changed.
+        """Ask several questions, where nothing is `known` as of one moment. Nothing is changed.
 
-        It is looked once whether the file is the one that was opened, and whether anybody has changed it.
+        Where something is, what is not is read after that, each for itself. It is looked once whether the
+        file is the one that was opened, and whether anybody has changed it.
         """
         with self._lock:
             if self._moment is not None:
