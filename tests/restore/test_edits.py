@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lastgood import renames
+from lastgood.directories import Directories
+from lastgood.files import Beside
 from lastgood.model.operation import Outcome, Step
 from lastgood.model.tree import FILE, Entry
-from lastgood.restore.site import discard
+from lastgood.restore.site import Site, Threads, discard
 from tools.forest import TOKEN, Field, Names, Node, folder, read_in, stamps
 from tools.values import not_none
 
@@ -537,6 +539,21 @@ def test_what_was_handed_over_is_not_closed_behind_who_is_interrupted_then(field
     (file,) = held
     assert os.pread(file, 9, 0) == A[1]
     os.close(file)
+
+
+def test_what_is_gone_and_open_is_closed_although_who_begins_that_is_interrupted(field: Field) -> None:
+    class Interrupted(Threads):
+        def beside(self, work: Act) -> Beside:  # noqa: ARG002 - the protocol's
+            raise KeyboardInterrupt
+
+    with Directories(field.root) as directories:
+        site = Site(directories, token=TOKEN, stamp=lambda _path: None, threads=Interrupted())
+        for _ in range(9):
+            site.hold(os.open(field.root, os.O_RDONLY))
+        with pytest.raises(KeyboardInterrupt):
+            site.close_gone(beside=True)
+        assert site.close_gone()
+        assert open_files().count(os.fsdecode(field.root)) == 1  # the one by which it works
 
 
 def test_where_nothing_can_be_opened_what_is_gone_and_open_still_is_closed_first(

@@ -450,20 +450,18 @@ class Site:
         if self._closing is not None:
             self._closing.wait()
             self._closing = None
-        gone, self._gone = self._gone, []
-
-        def close() -> None:
-            for descriptor in gone:
-                try:
-                    os.close(descriptor)
-                except OSError:  # it is gone all the same
-                    continue
-
-        if beside and len(gone) > _CLOSED_HERE:
-            self._closing = self.threads.beside(close)
+        if beside and len(self._gone) > _CLOSED_HERE:
+            self._closing = self.threads.beside(self._close_each)
         else:
-            close()
+            self._close_each()
         return was_open
+
+    def _close_each(self) -> None:
+        while self._gone:  # each is known until it is closed, whatever interrupts that
+            try:
+                os.close(self._gone.pop())
+            except (OSError, IndexError):  # it is gone all the same
+                continue
 
     def temporary(self, path: bytes) -> bytes:
         """Return the name to write to beside a path: what bears it has never been anybody else's."""
