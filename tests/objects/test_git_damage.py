@@ -433,6 +433,26 @@ def test_the_repositorys_own_files_are_written_anew(store: Store, name: str) -> 
     store.judge()
 
 
+def test_two_threads_may_find_at_once_that_a_pack_has_gone(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S16: as where others join packs while threads save."""
+    fill(store)
+    before = store.engine.packs()
+    for path in list(store.packs.glob(f"{min(store.packs.glob('*.idx')).stem}.*")):
+        path.unlink()
+    listing = os.listdir
+
+    def meanwhile(folder: bytes) -> list[bytes]:
+        monkeypatch.setattr(os, "listdir", listing)
+        store.engine.refresh()
+        return listing(folder)
+
+    monkeypatch.setattr(os, "listdir", meanwhile)
+    store.engine.refresh()
+    assert store.engine.packs() == before - 1
+
+
 def test_a_missing_pack_is_told_object_by_object(store: Store) -> None:
     save(store.engine, 1, {b"shared": b"shared"})
     (older,) = store.pack_files()

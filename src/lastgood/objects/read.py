@@ -349,19 +349,21 @@ class Packs:
         self.unreadable.clear()
         if self._packs is not None and known.keys() == set(names):
             return
+        # Of its own: other threads may look, too, and find that others have gone.
+        ages: dict[bytes, int] = {}
         for name in names:
-            pack = known.pop(name, None)
-            if pack is None:  # one that is known does not change, and there may be thousands
-                pack = PackFile(self._folder, name)
+            pack, age = known.pop(name, None), self._ages.get(name)
+            if pack is None or age is None:  # one that is known does not change, and there may be thousands
+                pack = PackFile(self._folder, name) if pack is None else pack
                 try:
-                    self._ages[name] = -os.stat(pack.path + _IDX).st_mtime_ns
+                    age = -os.stat(pack.path + _IDX).st_mtime_ns
                 except OSError:
                     continue
+            ages[name] = age
             found.append(pack)
-        self._packs = sorted(found, key=lambda pack: (self._ages[pack.name], pack.name))
+        self._ages, self._packs = ages, sorted(found, key=lambda pack: (ages[pack.name], pack.name))
         for gone in known.values():
             gone.close()
-            del self._ages[gone.name]
         if known:
             self._table.clear()
             self._tabled.clear()
