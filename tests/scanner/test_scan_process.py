@@ -97,6 +97,17 @@ def test_one_that_ended_meanwhile_is_replaced(far: Far, how: int) -> None:
     assert far.ready != [process]
 
 
+def test_the_signal_of_a_question_that_comes_late_does_not_end_it(far: Far) -> None:
+    """The kernel sends it after it has handed the question over: by then the scan may have begun."""
+    far.desk.save()
+    (process,) = far.ready
+    for number in range(20):
+        os.kill(process, signal.SIGIO)
+        far.desk.write("b", f"{number}")
+        assert far.desk.names(far.desk.save()) == {"a", "b"}
+    assert far.ready == [process]
+
+
 def test_it_does_not_wait_for_ever(far: Far) -> None:
     far.desk.save()
     (process,) = far.ready

@@ -22,7 +22,7 @@ from lastgood.scanner.remote import RemoteScanner
 from lastgood.scanner.scan import WorkspaceScan
 from lastgood.settings import CaptureSettings
 from tools.desk import Desk
-from tools.living import children, descriptors, eventually
+from tools.living import account, children, descriptors, eventually
 from tools.scan_processes import all_readers
 from tools.values import not_none
 
@@ -242,7 +242,7 @@ def test_the_process_ends_with_its_caller(far: Desk, git: Callable[..., str], ho
     )
     assert caller.stdout is not None
     pipe = caller.stdout.readline().strip()
-    assert eventually(lambda: bool(all_readers({pipe})) or caller.poll() is not None)
+    assert eventually(lambda: bool(all_readers({pipe})) or caller.poll() is not None), account(caller.pid)
     time.sleep(0.15)
     caller.send_signal(how)
     caller.wait()

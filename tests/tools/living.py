@@ -69,6 +69,17 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def account(pid: int) -> str:
+    """Say what a process and those below it are at: the state, what each waits in, which files it has."""
+    lines = []
+    for one in (pid, *descendants(pid)):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            place = Path(f"/proc/{one}")
+            files = {name: os.readlink(place / "fd" / name) for name in os.listdir(place / "fd")}
+            lines.append(f"{one} {state(one)} {(place / 'wchan').read_text()} {files}")
+    return "\n".join(lines)
+
+
 def until_tidied(store: Path) -> None:
     """Wait until no maintenance is under way that a save started: its process holds this lock."""
     path = store / "locks" / "upkeep.lock"

@@ -1,8 +1,8 @@
 """The composition root of the process that scans for callers with other threads.
 
 It reads questions from descriptor 0, writes each answer to descriptor 2 and announces it on descriptor 1.
-Descriptor 0 stays open on the other side as long as the caller wants it; when it closes, the kernel ends
-this process, also in the middle of a scan.
+Descriptor 0 stays open on the other side as long as the caller wants it; when it closes, a signal of the
+kernel ends this process, also in the middle of a scan.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from lastgood.scanner.scan import WorkspaceScanner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import FrameType
     from typing import Any
 
     from lastgood.scanner.cache import CachedTree
@@ -40,7 +41,7 @@ PATIENCE_SECONDS = 60
 # What the caller had inherited, and handed on: whoever waits for its end should not wait for this process.
 _FIRST_FOREIGN = 3
 _PAST_FOREIGN = 1 << 16
-_DEADLY = (SIGIO, SIGALRM, SIGINT)
+_DEADLY = (SIGALRM, SIGINT)
 
 
 def main() -> None:
@@ -49,7 +50,8 @@ def main() -> None:
     os.closerange(_FIRST_FOREIGN, _PAST_FOREIGN)
     for deadly in _DEADLY:
         signal(deadly, SIG_DFL)
-    pthread_sigmask(SIG_UNBLOCK, _DEADLY)
+    signal(SIGIO, _end_if_alone)
+    pthread_sigmask(SIG_UNBLOCK, (*_DEADLY, SIGIO))
     fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
     while _answer_one():
         pass
@@ -125,13 +127,23 @@ def _plain(error: LastgoodError) -> dict[str, object]:
 
 
 def _end_with_caller() -> None:
-    """Have the kernel send a deadly signal as soon as the other end of descriptor 0 closes."""
+    """Have the kernel send a signal as soon as the other end of descriptor 0 closes."""
     fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC | os.O_NONBLOCK)
     try:
         os.read(0, 1)
     except BlockingIOError:  # the caller lives, and has no more to say
         return
     os._exit(1)
+
+
+def _end_if_alone(_number: int, _frame: FrameType | None) -> None:
+    """End if nobody holds the other end: a question's own signal may come after it was read."""
+    from select import POLLHUP, poll
+
+    waiting = poll()
+    waiting.register(0, POLLHUP)
+    if waiting.poll(0):
+        os._exit(1)
 
 
 def _outlive_caller() -> None:
