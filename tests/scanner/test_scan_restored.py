@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from lastgood.errors import LastgoodError
 from lastgood.model.tree import Counts
 from lastgood.restore.site import PathReader
 from lastgood.scanner import cache, read
 from lastgood.scanner.read import file_system, open_file
+from lastgood.scanner.restored import TouchedFolders
 from lastgood.workspace import Workspace
+
+if TYPE_CHECKING:
+    from lastgood.scanner import Evidence
 
 Open = Callable[..., Workspace]
 
@@ -271,6 +278,199 @@ def test_any_series_of_restores_comes_out_as_without_a_cache(
         for file in cache.glob("scan.*"):
             file.unlink()
         assert not workspace.save("afresh", kind="auto").created
+
+
+@pytest.fixture
+def stamped(project: Path) -> None:
+    """Skip where the project's file system does not stamp each change with a time of its own."""
+    descriptor = os.open(project, os.O_RDONLY)
+    device = read.multigrain_device(descriptor)
+    os.close(descriptor)
+    if device is None:
+        pytest.skip("times of this file system prove no young directory")
+
+
+class Listings:
+    """Counts the directories whose names a scan reads: those that it has open."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self._list = os.listdir
+        monkeypatch.setattr(os, "listdir", self)
+
+    def __call__(self, folder: int | str) -> list[str]:
+        self.count += isinstance(folder, int)
+        return self._list(folder)
+
+
+@pytest.mark.usefixtures("stamped")
+@pytest.mark.parametrize("opening", [{}, {"watch": True}])
+def test_the_next_scan_lists_no_directory_in_which_a_restore_changed_names(
+    opened: Open, project: Path, monkeypatch: pytest.MonkeyPatch, opening: dict[str, bool]
+) -> None:
+    plant(project)
+    workspace = opened(**opening)
+    saved = workspace.save("one").checkpoint
+    (project / "d1" / "e1" / "f1").write_text("edited")
+    (project / "d2" / "e2" / "f2").unlink()
+    workspace.restore(saved.id)
+    listings = Listings(monkeypatch)
+
+    assert not workspace.save("two", kind="auto").created
+    assert listings.count == 0
+
+
+@pytest.mark.usefixtures("stamped")
+def test_a_directory_in_which_names_changed_right_before_a_save_is_not_listed_again(
+    workspace: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(project)
+    workspace.save("one")
+    (project / "new").write_text("as an editor writes")
+    (project / "new").rename(project / "d1" / "e1" / "f1")
+    workspace.save("two")
+    listings = Listings(monkeypatch)
+
+    assert not workspace.save("three", kind="auto").created
+    assert listings.count == 0
+
+
+def bring(place: Path) -> None:
+    (place.parent / "theirs").write_text("brought")
+    (place.parent / "theirs").rename(place / "brought")
+
+
+def take_away(place: Path) -> None:
+    (place / "f13").rename(place.parent / "taken")
+
+
+def rename(place: Path) -> None:
+    (place / "f13").rename(place / "f14")
+
+
+def replace(place: Path) -> None:
+    (place.parent / "theirs").write_text("content 13\n")
+    (place.parent / "theirs").rename(place / "f13")
+
+
+def take_what_was_brought(place: Path) -> None:
+    (place / "f1").rename(place.parent / "taken")
+
+
+def rename_and_back(place: Path) -> None:
+    rename(place)
+    (place / "f14").rename(place / "f13")
+
+
+@pytest.mark.usefixtures("stamped")
+@pytest.mark.parametrize("opening", [{}, {"watch": True}])
+@pytest.mark.parametrize("moment", ["before", "before the listing", "after the listing", "after"])
+@pytest.mark.parametrize("act", [bring, take_away, rename, replace, take_what_was_brought, rename_and_back])
+def test_what_a_stranger_renames_while_a_restore_lists_a_directory_is_found_by_the_next_scan(
+    opened: Open,
+    project: Path,
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: str,
+    act: Callable[[Path], None],
+    opening: dict[str, bool],
+) -> None:
+    plant(project)
+    workspace = opened(**opening)
+    saved = workspace.save("one").checkpoint
+    (project / "d1" / "e1" / "f1").write_text("edited")
+    listed, names, looking = os.listdir, TouchedFolders.names, False
+
+    def interrupted(folders: TouchedFolders, path: bytes) -> tuple[bytes, Evidence] | None:
+        nonlocal looking
+        looking = True
+        if moment == "before":
+            act(project / os.fsdecode(path))
+        found = names(folders, path)
+        looking = False
+        if moment == "after":
+            act(project / os.fsdecode(path))
+        return found
+
+    def listing(folder: int | str) -> list[str]:
+        if looking and moment == "before the listing":
+            act(project / "d1" / "e1")
+        found = listed(folder)
+        if looking and moment == "after the listing":
+            act(project / "d1" / "e1")
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TouchedFolders, "names", interrupted)
+        patched.setattr(os, "listdir", listing)
+        workspace.restore(saved.id)
+    workspace.save("two")
+
+    for file in store.glob("workspaces/*/scan.*"):
+        file.unlink()
+    assert not opened().save("afresh", kind="auto").created
+
+
+def meddle(project: Path, chance: random.Random) -> None:
+    """Rename something, as strangers do."""
+    files = sorted(path for path in project.rglob("*") if path.is_file())
+    one = chance.choice(files)
+    other = one.parent / chance.choice(["f1", "f2", "theirs", f"f{chance.randrange(24)}"])
+    if not other.is_dir():
+        one.rename(other)
+
+
+@pytest.mark.usefixtures("stamped")
+@pytest.mark.parametrize(("seed", "opening"), [(0, {}), (1, {"watch": True}), (2, {}), (3, {"watch": True})])
+def test_whatever_strangers_rename_at_any_step_of_a_restore_is_in_the_next_save(
+    opened: Open,
+    project: Path,
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    opening: dict[str, bool],
+) -> None:
+    chance = random.Random(seed)
+    plant(project)
+    workspace = opened(**opening)
+    saved = [workspace.save("first").checkpoint.id]
+    asked, listed = os.fstat, os.listdir
+    likely = 0.0
+
+    def may_meddle() -> None:
+        nonlocal likely
+        if chance.random() < likely:
+            likely, before = 0.0, likely
+            meddle(project, chance)
+            likely = before
+
+    def ask(descriptor: int) -> os.stat_result:
+        may_meddle()
+        found = asked(descriptor)
+        may_meddle()
+        return found
+
+    def listing(folder: int | str) -> list[str]:
+        may_meddle()
+        found = listed(folder)
+        may_meddle()
+        return found
+
+    monkeypatch.setattr(os, "fstat", ask)
+    monkeypatch.setattr(os, "listdir", listing)
+    for turn in range(12):
+        for _ in range(chance.randrange(3)):
+            change(project, chance)
+        likely = chance.choice([0.01, 0.05, 0.2])
+        with contextlib.suppress(LastgoodError):  # what they were in the way of
+            workspace.restore(chance.choice(saved))
+        likely = 0.0
+        saved.append(workspace.save(f"{turn}").checkpoint.id)
+        for file in store.glob("workspaces/*/scan.*"):
+            file.unlink()
+        afresh = opened()
+        assert not afresh.save("afresh", kind="auto").created
+        afresh.close()
 
 
 def test_what_somebody_has_open_for_writing_is_no_proof(project: Path) -> None:

@@ -380,8 +380,12 @@ class FileReader:
 
 def is_exact(seen: os.stat_result, device: int | None) -> bool:
     """Tell whether a look saw times that no later change leaves, as they are on a ``device``."""
+    return seen.st_dev == device and _has_parts(seen.st_ctime_ns)
+
+
+def _has_parts(change_time: int) -> bool:
     # Inodes without room for parts of a second have whole ones only, wherever they are.
-    return seen.st_dev == device and seen.st_ctime_ns % SECOND != 0
+    return change_time % SECOND != 0
 
 
 def mark_of(reading: Reading) -> bytes:
@@ -459,15 +463,29 @@ def signature(names: bytes, states: bytes) -> bytes:
     return digest(b"%d\0%b%b" % (len(names), names, states))
 
 
+def _nowhere() -> None:
+    """Tell that no device has such times."""
+
+
 class Lister:
     """Lists open directories. On ``device`` times prove names; None if they do so nowhere.
 
-    ``watch`` hears of changes in what is listed, where somebody has it do so.
+    ``exact_on`` returns the device on which no change leaves the times that a look has seen; it is asked
+    where a directory is so young that only this could prove its names. ``watch`` hears of changes in what is
+    listed, where somebody has it do so.
     """
 
-    def __init__(self, *, device: int | None, clock: Clock, watch: DirectoryWatch | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        device: int | None,
+        clock: Clock,
+        exact_on: Callable[[], int | None] = _nowhere,
+        watch: DirectoryWatch | None = None,
+    ) -> None:
         self.watch = watch
         self.device: int | None = device
+        self._exact_on = exact_on
         self._clock = clock
         # On other devices an answer may take as long as a network does: nobody's threads wait for that.
         self.sheet: Sheet | None = None if device is None else sheet(links=watch is not None)
@@ -489,8 +507,8 @@ class Lister:
                 return Listing(descriptor, names, states=self._ask(descriptor, names, here), seen=here)
             except OSError:  # an entry went just now, or cannot be asked
                 now, here = self._clock.now(), self._seen(descriptor)
-        names = os.fsencode("\0".join(os.listdir(descriptor)))
-        seen = () if not here or is_racy(here, now) else here
+        names = _names_in(descriptor)
+        seen = here if here and (not is_racy(here, now) or self._is_exact(here)) else ()
         try:
             return Listing(descriptor, names, states=self._ask(descriptor, names, here), seen=seen)
         except OSError:
@@ -516,6 +534,10 @@ class Lister:
         listing = self.list(descriptor, known=record)
         return listing.fits(record) and not listing.proves_more(record)
 
+    def _is_exact(self, here: Evidence) -> bool:
+        """Tell whether each change after a look at a directory on the device gives it other times."""
+        return _has_parts(here[3]) and self._exact_on() == self.device
+
     def _seen(self, descriptor: int) -> Seen:
         """Return what stat says of a directory, () on another device."""
         if self.device is None:
@@ -532,6 +554,20 @@ class Lister:
                 self.may_have_links = self.sheet.has_links
                 return states
         return packed(ask(descriptor, names_of(names)))
+
+
+def proven_names(descriptor: int, device: int | None) -> tuple[bytes, Evidence] | None:
+    """Return the names in an open directory, and times that prove them; None where none do at once.
+
+    On a ``device`` where each change after a look leaves other times. The look comes first: a change that had
+    begun by then holds the directory until it has ended, and the listing waits for that.
+    """
+    seen = os.fstat(descriptor)
+    return (_names_in(descriptor), evidence(seen)) if is_exact(seen, device) else None
+
+
+def _names_in(descriptor: int) -> bytes:
+    return os.fsencode("\0".join(os.listdir(descriptor)))
 
 
 def names_of(joined: bytes) -> list[bytes]:

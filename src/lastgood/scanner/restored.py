@@ -8,6 +8,9 @@ was made.
 
 from __future__ import annotations
 
+import os
+
+from lastgood.directories import Nearby
 from lastgood.paths import ancestors, join
 from lastgood.scanner import (
     ABOVE,
@@ -39,7 +42,7 @@ from lastgood.scanner import (
     evidence,
 )
 from lastgood.scanner.cache import CachedTree, DetailsLost
-from lastgood.scanner.read import Listing, names_of
+from lastgood.scanner.read import DIRECTORY_FLAGS, Listing, is_exact, names_of, proven_names
 from lastgood.scanner.select import IGNORE_FILES, Node
 from lastgood.scanner.states import packed, patched
 from lastgood.scanner.walk import Builder
@@ -47,10 +50,11 @@ from lastgood.scanner.walk import Builder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+    from typing import Self
 
     from lastgood.engine import ObjectWriter
     from lastgood.host import Proof
-    from lastgood.scanner import Evidence, Record, Row
+    from lastgood.scanner import Evidence, Record, Row, Seen
 
     # What came to be at the names in one directory, None where nothing is any more.
     Brought = dict[bytes, Row | None]
@@ -60,13 +64,42 @@ class NotTaken(Exception):
     """What a restore brought cannot be taken in."""
 
 
+class TouchedFolders:
+    """The directories in which a restore changed names, listed after it has changed the last one."""
+
+    def __init__(self, root: bytes, *, exact_on: Callable[[int], int | None]) -> None:
+        self._root = os.open(root, DIRECTORY_FLAGS)
+        self._nearby = Nearby(self._root)
+        # Where each change gives a file, or a directory, other times than a look before it saw.
+        self._device = exact_on(self._root)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._nearby.close()
+        os.close(self._root)
+
+    def proves(self, proof: Proof) -> bool:
+        """Tell of a file that nobody was writing whether any later change gives it other times."""
+        return proof.stat is not None and proof.steady and is_exact(proof.stat, self._device)
+
+    def names(self, path: bytes) -> tuple[bytes, Evidence] | None:
+        """Return the names in a directory, and the times that prove them; None where none do."""
+        if self._device is None:
+            return None
+        try:
+            return proven_names(self._nearby.open(path), self._device)
+        except OSError:  # gone, or replaced: the next scan finds out
+            return None
+
+
 class Restored:
     """What a restore did to a workspace, by path, as a walk for `Builder`.
 
-    ``rows_of`` returns the rows of a directory by name, ``proves`` tells of a file that nobody was writing
-    whether any later change gives it other times. ``cap`` is the size from which a file is none of a scan's.
-    ``then`` are the records of the scan before, ``rows_then`` the rows that belong to them. ``missing``
-    returns those of some trees that are not stored.
+    ``rows_of`` returns the rows of a directory by name. ``cap`` is the size from which a file is none of a
+    scan's. ``then`` are the records of the scan before, ``rows_then`` the rows that belong to them.
+    ``missing`` returns those of some trees that are not stored.
     """
 
     def __init__(
@@ -78,7 +111,7 @@ class Restored:
         rows_then: Callable[[bytes], Mapping[bytes, Row] | None],
         ignored: Callable[[bytes], bool | None],
         missing: Callable[[Collection[bytes]], Collection[bytes]],
-        proves: Callable[[Proof], bool],
+        folders: TouchedFolders,
         cap: int,
     ) -> None:
         self._missing = missing
@@ -87,7 +120,7 @@ class Restored:
         self._rows_of = rows_of
         self._rows_then = rows_then
         self._ignored = ignored
-        self._proves = proves
+        self._folders = folders
         self._cap = cap
         self.kept: MutableMapping[bytes, Record] = dict(known.records.items())
         # What came to be in directories that are there, by their paths.
@@ -202,7 +235,7 @@ class Restored:
             return None
         if proof.stat is None or proof.stat.st_size > self._cap:
             raise NotTaken
-        state = CAPTURED if self._proves(proof) else RACY
+        state = CAPTURED if self._folders.proves(proof) else RACY
         return (name, *evidence(proof.stat), proof.entry.oid, state)
 
     def _node(self, path: bytes, brought: Brought) -> Node:
@@ -222,8 +255,9 @@ class Restored:
                 raise NotTaken
             rows[name] = row
         known = self._known.states
-        listing = _listing(record, rows, brought, states=known.get(record[SIGNATURE]))
-        # Names are not kept: as young as the directory is, its times prove none.
+        names, seen = self._folders.names(path) or _left(record, brought)
+        states = known.get(record[SIGNATURE]) if names == record[NAMES] else None
+        listing = _listing(names, rows, brought, states=states, seen=seen)
         node = Node(path, above=record[ABOVE], listing=listing or _UNTOLD)
         if listing is None:
             node.signature = b""  # which no listing has
@@ -242,38 +276,46 @@ def _differ_in_times(one: Row, other: Row) -> bool:
     return same and one[OID] == other[OID] and max(one[STATE], other[STATE]) <= RACY
 
 
+def _left(record: Record, brought: Brought) -> tuple[bytes, Seen]:
+    """Return the names that a restore left of those that were proven before; no times prove these."""
+    gone = {name for name, row in brought.items() if row is None}
+    if not gone or not record[SEEN]:
+        return record[NAMES], ()
+    return b"\0".join([name for name in names_of(record[NAMES]) if name not in gone]), ()
+
+
 def _listing(
-    record: Record, rows: Mapping[bytes, Row], brought: Brought, *, states: bytes | None
+    names: bytes, rows: Mapping[bytes, Row], brought: Brought, *, states: bytes | None, seen: Seen
 ) -> Listing | None:
     """Return how a directory would be listed now; None where that cannot be told.
 
-    ``states`` are what was said of its entries before, if that is known.
+    ``states`` are what was said of the same names before, if that is known.
     """
-    names = names_of(record[NAMES]) if record[SEEN] else []
-    if not brought.keys() <= set(names):
+    found = names_of(names)
+    came = {name: row for name, row in brought.items() if row is not None}
+    if states is not None and len(came) == len(brought) and came.keys() <= set(found):
+        told = {found.index(name): row[1:6] for name, row in came.items()}
+        return Listing(-1, names, states=patched(states, told), seen=seen)
+    # A stranger's name is no row's, and a row whose name is gone has none.
+    if len(found) != len(rows):
         return None
-    left = [name for name in names if brought.get(name, name) is not None]
-    if len(left) < len(names):
-        return _put_down(b"\0".join(left), [rows.get(name) for name in left])
-    if states is None:
-        return _put_down(record[NAMES], [rows.get(name) for name in names])
-    told = {names.index(name): row[1:6] for name, row in brought.items() if row is not None}
-    return Listing(-1, record[NAMES], states=patched(states, told), seen=())
+    stats = _stats_of([rows.get(name) for name in found])
+    return None if stats is None else Listing(-1, names, states=packed(stats), seen=seen)
 
 
-def _put_down(names: bytes, rows: Iterable[Row | None]) -> Listing | None:
-    """Return how names would be listed of which rows tell; None where one does not say all."""
+def _stats_of(rows: Iterable[Row | None]) -> list[Evidence | int] | None:
+    """Return what was said of entries of which rows tell; None where one does not say all."""
     stats: list[Evidence | int] = []
     for row in rows:
         if row is None:
-            return None  # as of what is left out
+            return None
         if row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY:
             stats.append(row[MODE])
         elif row[STATE] <= RACY:
             stats.append(row[1:6])
-        else:
+        else:  # as of what is left out
             return None
-    return Listing(-1, names, states=packed(stats), seen=())
+    return stats
 
 
 _UNTOLD = Listing(-1, b"", states=b"", seen=())

@@ -50,11 +50,9 @@ from lastgood.scanner import (
 )
 from lastgood.scanner.cache import CachedTree, CacheMemory, Conditions, Details, DetailsLost
 from lastgood.scanner.read import (
-    DIRECTORY_FLAGS,
     FileReader,
     Lister,
     file_system_number,
-    is_exact,
     multigrain_device,
     names_in,
     open_root,
@@ -428,26 +426,23 @@ class WorkspaceScan:
     def _restored(
         self, brought: Mapping[bytes, Proof], *, trial: Callable[[], ObjectWriter], cap: int
     ) -> CachedTree | None:
-        from lastgood.scanner.restored import Restored  # lazily: no save needs it
+        from lastgood.scanner.restored import Restored, TouchedFolders  # lazily: no save needs it
 
         try:
-            root = os.open(self._root, DIRECTORY_FLAGS)
+            folders = TouchedFolders(self._root, exact_on=self.exact_on)
         except OSError:
             return None
-        try:
-            device = self.exact_on(root)
-        finally:
-            os.close(root)
-        return Restored(
-            self.snapshot,
-            then=self._known,
-            rows_of=self._rows_of,
-            rows_then=self._known_rows,
-            missing=self._objects.missing,
-            ignored=lambda path: self.ignored(path, directory=False),
-            proves=lambda proof: proof.stat is not None and proof.steady and is_exact(proof.stat, device),
-            cap=cap,
-        ).taken_in(brought, trial=trial)
+        with folders:
+            return Restored(
+                self.snapshot,
+                then=self._known,
+                rows_of=self._rows_of,
+                rows_then=self._known_rows,
+                missing=self._objects.missing,
+                ignored=lambda path: self.ignored(path, directory=False),
+                folders=folders,
+                cap=cap,
+            ).taken_in(brought, trial=trial)
 
     @property
     def fresh_texts(self) -> Mapping[bytes, tuple[Text, Text]]:
@@ -749,7 +744,13 @@ class WorkspaceScanner:
             writer.import_blobs(project.objects, project.named_objects())
         trust = _trust(known.conditions, conditions, previous=request.previous, writer=writer)
         bounds = ScanLimits(self._clock, budget=request.budget, thread_budget=thread_budget)
-        lister = Lister(device=_proving(root, known), clock=self._clock, watch=self._watch)
+        reader = self._reader(request, root, writer)
+        lister = Lister(
+            device=_proving(root, known),
+            clock=self._clock,
+            exact_on=lambda: reader.exact_on(root),
+            watch=self._watch,
+        )
         look = Look(known, lister=lister, began=self._clock.now())
         try:
             if not request.forced and not request.fresh:
@@ -765,7 +766,7 @@ class WorkspaceScanner:
                 rules=rules,
                 project=project,
                 objects=self._objects,
-                reader=self._reader(request, root, writer),
+                reader=reader,
                 bounds=bounds,
             )
             scan_pass.run(root, sleep=self._sleep, again=again)
