@@ -5,6 +5,7 @@ from __future__ import annotations
 from lastgood.catalogue import Query
 from lastgood.errors import Damaged, Storage
 from lastgood.host import ScanRequest
+from lastgood.ids import checkpoint_id
 from lastgood.ignore import is_expected, is_hand_written
 from lastgood.lease import current_work, lost_session_note
 from lastgood.model.checkpoint import Actor, HealthNote, SaveReport, decode_gaps, encode_gaps
@@ -13,6 +14,7 @@ from lastgood.model.tree import Counts, Gap, TreeId, changed, compare, counts, t
 from lastgood.paths import printable, to_text
 from lastgood.transaction import Draft, Holdings, SaveTransaction
 from lastgood.trees import Files, RememberedFiles, ScannedFiles
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -153,6 +155,16 @@ def _nested(manifest: Manifest | None) -> tuple[bytes, ...]:
 
 
 # --- One look at the workspace: a scan, and the pack that its new contents go to ---
+
+
+class Guard(Value):
+    """The checkpoint that holds what is about to be changed, by an id that is known before it is there.
+
+    ``hold`` makes it, unless it is; durable when that returns.
+    """
+
+    id: str
+    hold: Callable[[], object]
 
 
 class PathReads:
@@ -377,8 +389,8 @@ class WorkspaceSnapshot:
         private = frozenset(self.scan.result.private)
         return tuple(path for path in self._forced if path in private)
 
-    def guard(self, saving: SaveTransaction, *, before: str, lists: Mapping[str, LongList[Any]]) -> str:
-        """Have a checkpoint hold the present state, a new one unless one does already (rule S10).
+    def guard(self, saving: SaveTransaction, *, before: str, lists: Mapping[str, LongList[Any]]) -> Guard:
+        """Return what is to hold the present state: a checkpoint that does already (rule S10), or a new one.
 
         Of some ``lists`` of progress it holds those beside its own that are not its own anyway. For the next
         scan nothing is remembered before what follows has ended (`remember_restored`).
@@ -390,10 +402,12 @@ class WorkspaceSnapshot:
         if facts is not None and not beside:
             equal = self._equal(facts.newest) or self._equal_below_guards(facts)
         if equal is not None and self._holds(equal, lists):
-            self._mend()
-            return equal.id
-        draft = Draft(kind="guard", message=f"before {before}", actor=Actor(type="lastgood"))
-        return self._made(saving, draft, lists=beside).checkpoint.id
+            return Guard(id=equal.id, hold=self._mend)
+        digits = self.context.clock.random().hex()
+        draft = Draft(kind="guard", message=f"before {before}", actor=Actor(type="lastgood"), digits=digits)
+        return Guard(
+            id=checkpoint_id(bytes.fromhex(digits)), hold=lambda: self._made(saving, draft, lists=beside)
+        )
 
     def _holds(self, checkpoint: Checkpoint, lists: Mapping[str, LongList[Any]]) -> bool:
         """Tell whether a checkpoint has some lists of progress as what is stored.

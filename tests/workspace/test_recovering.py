@@ -503,6 +503,47 @@ def test_what_the_disk_does_not_take_of_a_restore_is_not_gone_on_from(
     assert texts(project) == now
 
 
+@pytest.mark.parametrize("name", [".pack", "restore.journal.new"])
+def test_a_restore_killed_while_its_guard_is_made_has_not_begun(
+    workspace: Workspace, project: Path, store: Path, edited: Checkpoint, killed: Kill, name: str
+) -> None:
+    """T7: the journal is on its way to the disk beside the guard, and means nothing before that is there."""
+    now, guards = texts(project), len(workspace.list(kind="guard"))
+    killed(lambda: workspace.restore(edited.id), event="os.rename", path=name)
+
+    (begun,) = store.glob("workspaces/*/restore.journal*")
+    assert begun.name == "restore.journal.new"
+    assert len(workspace.list(kind="guard")) == guards + (name != ".pack")
+    assert workspace.status().state != "interrupted"
+    assert texts(project) == now
+    workspace.restore(edited.id)
+    assert texts(project) == ONE
+    workspace.undo()
+    assert texts(project) == now
+    assert not list(store.glob("workspaces/*/restore.journal*"))
+
+
+def test_a_guard_that_the_disk_does_not_take_leaves_no_journal(
+    workspace: Workspace, project: Path, store: Path, edited: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T7, S13: what was to name it is on the disk by then, under the name that means nothing."""
+    place, original, now = store / "objects.git" / "objects" / "pack", os.fsync, texts(project)
+
+    def fsync(descriptor: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), os.stat(place)):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        original(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fsync)
+        with pytest.raises(Storage):
+            workspace.restore(edited.id)
+    assert texts(project) == now
+    assert not list(store.glob("workspaces/*/restore.journal*"))
+    workspace.restore(edited.id)
+    assert texts(project) == ONE
+
+
 def test_names_that_the_disk_did_not_take_are_on_it_before_recover_says_that_it_finished(
     workspace: Workspace, project: Path, edited: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

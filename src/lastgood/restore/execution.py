@@ -58,81 +58,91 @@ class Changed(Value):
     operation: Operation | None = None
 
 
+class Begun(Value):
+    """A plan that may be carried out: ``guard`` holds what is there, and ``journal`` names the plan.
+
+    ``wait`` returns when that journal is durable.
+    """
+
+    journal: Journal
+    guard: str
+    wait: Callable[[], None]
+
+
 def apply_plan(execution: PlanExecution) -> Changed:
     """Carry out a plan in the order in which a kill loses nothing.
 
     Raises before the first change what refuses it; what stops it later (a full disk, a kill) leaves the
     journal to `recover`.
     """
-    restoring, plan, snapshot = execution.restoring, execution.plan, execution.snapshot
-    if plan.merged:
+    if execution.plan.merged:
         from lastgood.restore.merge import hold_merged
 
-        hold_merged(snapshot, plan)
-    guard = snapshot.guard(restoring, before=execution.before, lists=execution.lists_beside())
-    # Bytes that were read from the store and proven, by their ids: what paths hold is compared with them.
-    contents: dict[bytes, bytes] = {}
+        hold_merged(execution.snapshot, execution.plan)
     with Threads() as threads:
-        return _carried_out(execution, guard=guard, contents=contents, threads=threads)
+        return _Application(execution, threads).changed()
 
 
-def _carried_out(
-    execution: PlanExecution, *, guard: str, contents: dict[bytes, bytes], threads: Threads
-) -> Changed:
-    restoring, plan, snapshot = execution.restoring, execution.plan, execution.snapshot
-    journal, is_open = execution.begin(guard, contents, threads)
-    try:  # directories, files in chunks (written beside, synced, exchanged), modes, deletions last
-        applied = restoring.applier.apply(
-            plan.steps,
-            token=journal.operation,
-            objects=restoring.context.engine,
-            stamp=snapshot.scan.stamp,
-            contents=contents,
-            closed=execution.closed,
-            unsynced=execution.unsynced,
-            ready=is_open,
-            threads=threads,
-        )
-    except (Unsafe, Busy):  # by the applier's promise nothing has been written
-        execution.abandon()
-        raise
-    try:
-        return _concluded(
-            execution, applied, guard=guard, journal=journal, contents=contents, threads=threads
-        )
-    finally:
-        applied.end()
+class _Application:
+    """One plan on its way: its guard and journal, its paths, and what is recorded of them."""
 
+    def __init__(self, execution: PlanExecution, threads: Threads) -> None:
+        self._execution = execution
+        self._restoring = execution.restoring
+        self._steps = execution.plan.steps
+        self._threads = threads
+        # Bytes that were read from the store and proven, by their ids: what paths hold is compared with them.
+        self._contents: dict[bytes, bytes] = {}
 
-def _concluded(
-    execution: PlanExecution,
-    applied: Applied,
-    *,
-    guard: str,
-    journal: Journal,
-    contents: Mapping[bytes, bytes],
-    threads: Threads,
-) -> Changed:
-    """Prove what was carried out, record it, and close the journal."""
-    restoring, plan, snapshot = execution.restoring, execution.plan, execution.snapshot
-    # While the last names go to the disk: what a path holds is the same before and after.
-    proven, brought = _proven(restoring.context, plan.steps, applied.outcomes, contents)
-    outcomes = execution.all_outcomes(proven)
-    effective = execution.effective_steps(outcomes)
-    if plan.parts:
-        applied.wait()  # what lies outside the workspace does not run ahead of it
-    settled = parts.settled(restoring, plan.parts)
-    # Before the journal is closed: a crash between the two leaves a way to go on (docs/decisions/010).
-    # The names may be on their way still: while the journal is there, `recover` brings them about.
-    operation = execution.record(journal, effective, settled)
-    applied.wait()
-    if any(outcome.left is not None for outcome in outcomes):
-        restoring.journal.leave(journal.operation)  # what could not be taken away stays known
-        snapshot.remember_restored(restoring, brought)
-    else:
-        with restoring.journal.closing(beside=threads.beside):
-            snapshot.remember_restored(restoring, brought)
-    return Changed(outcomes=outcomes, guard=guard, parts=settled, operation=operation)
+    def changed(self) -> Changed:
+        """Do it all."""
+        begun = self._execution.begin(self._contents, self._threads)
+        applied = self._applied(begun)
+        try:
+            return self._concluded(begun, applied)
+        finally:
+            applied.end()
+
+    def _applied(self, begun: Begun) -> Applied:
+        execution = self._execution
+        try:  # directories, files in chunks (written beside, synced, exchanged), modes, deletions last
+            return self._restoring.applier.apply(
+                self._steps,
+                token=begun.journal.operation,
+                objects=self._restoring.context.engine,
+                stamp=execution.snapshot.scan.stamp,
+                contents=self._contents,
+                closed=execution.closed,
+                unsynced=execution.unsynced,
+                ready=begun.wait,
+                threads=self._threads,
+            )
+        except (Unsafe, Busy):  # by the applier's promise nothing has been written
+            execution.abandon()
+            raise
+
+    def _concluded(self, begun: Begun, applied: Applied) -> Changed:
+        """Prove what was carried out, record it, and close the journal."""
+        execution, restoring, journal = self._execution, self._restoring, begun.journal
+        # While the last names go to the disk: what a path holds is the same before and after.
+        proven, brought = _proven(restoring.context, self._steps, applied.outcomes, self._contents)
+        outcomes = execution.all_outcomes(proven)
+        effective = execution.effective_steps(outcomes)
+        planned = execution.plan.parts
+        if planned:
+            applied.wait()  # what lies outside the workspace does not run ahead of it
+        settled = parts.settled(restoring, planned)
+        # Before the journal is closed: a crash between the two leaves a way to go on (docs/decisions/010).
+        # The names may be on their way still: while the journal is there, `recover` brings them about.
+        operation = execution.record(journal, effective, settled)
+        applied.wait()
+        if any(outcome.left is not None for outcome in outcomes):
+            restoring.journal.leave(journal.operation)  # what could not be taken away stays known
+            execution.snapshot.remember_restored(restoring, brought)
+        else:
+            with restoring.journal.closing(beside=self._threads.beside):
+                execution.snapshot.remember_restored(restoring, brought)
+        return Changed(outcomes=outcomes, guard=begun.guard, parts=settled, operation=operation)
 
 
 class PlanExecution(Value):
@@ -161,28 +171,30 @@ class PlanExecution(Value):
             return {}
         return parts.lists_beside(context, plan.parts, target=context.catalogue.get(plan.target))
 
-    def begin(
-        self, guard: str, contents: dict[bytes, bytes], threads: Threads
-    ) -> tuple[Journal, Callable[[], None]]:
-        """Refuse what cannot be carried out; return the open journal, and what waits until it is durable.
+    def begin(self, contents: dict[bytes, bytes], threads: Threads) -> Begun:
+        """Have a guard hold what is there and a journal name the plan; refuse what cannot be carried out.
 
-        What is read of the guard for that is added to ``contents``, as far as it is little.
+        The journal's bytes are on their way to the disk meanwhile, under a name that means nothing: it gets
+        its own once the guard exists, and what that holds is proven. What is read of that is added to
+        ``contents``, as far as it is little.
         """
         restoring, session = self.restoring, self.snapshot.standing.session
+        guard = self.snapshot.guard(restoring, before=self.before, lists=self.lists_beside())
         journal = Journal(
             operation=restoring.new_operation(),
             type=self.type,
             of=self.of,
             started_at=restoring.context.clock.now(),
-            guard=guard,
+            guard=guard.id,
             target_tree=self.plan.target,
             plan=self.plan,
             session=None if session is None else session.id,
             closed=_closed(restoring.context, self.plan.steps),
         )
         with restoring.journal.opening(journal, beside=threads.beside) as opening:
+            guard.hold()
             _refuse_lost(restoring.context, self.plan, contents)
-        return journal, opening.wait
+        return Begun(journal=journal, guard=guard.id, wait=opening.wait)
 
     def abandon(self) -> None:
         """Close the journal of a plan of which nothing was carried out."""

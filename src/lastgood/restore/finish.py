@@ -10,6 +10,7 @@ from lastgood.paths import parent
 from lastgood.restore import parts
 from lastgood.restore.execution import (
     EFFECTIVE,
+    Begun,
     PlanExecution,
     apply_plan,
     took_effect,
@@ -21,7 +22,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from lastgood.context import Context
@@ -165,12 +166,13 @@ class ResumedExecution(PlanExecution):
 
     def begin(
         self,
-        guard: str,  # noqa: ARG002 - the journal names the one of before
-        contents: dict[bytes, bytes],  # noqa: ARG002 - nothing was read
-        threads: Threads,  # noqa: ARG002 - nothing is written
-    ) -> tuple[Journal, Callable[[], None]]:
-        """Return the journal, which is open: there is nothing to wait for."""
-        return self.journal, lambda: None
+        contents: dict[bytes, bytes],  # noqa: ARG002 - nothing is read
+        threads: Threads,  # noqa: ARG002 - nothing is written beside
+    ) -> Begun:
+        """Have a guard hold what is there now; the journal is open, and names the guard of before."""
+        guard = self.snapshot.guard(self.restoring, before=self.before, lists=self.lists_beside())
+        guard.hold()
+        return Begun(journal=self.journal, guard=guard.id, wait=lambda: None)
 
     def abandon(self) -> None:
         """Leave the journal: some of the plan was carried out before."""
