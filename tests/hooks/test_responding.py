@@ -213,6 +213,38 @@ def test_a_host_that_resumes_what_was_continued_by_hand_owns_it(agent: Agent) ->
     assert agent.lastgood("status", "--json").json["state"] == "incomplete"
 
 
+@pytest.mark.parametrize("how", ["--continue", "--fresh"])
+def test_a_turn_whose_host_died_is_the_last_one_after_a_recovery_too(agent: Agent, how: str) -> None:
+    """T15: a rewind by one leaves the turn before it as it is."""
+    agent.quietly("SessionStart")
+    agent.turn("write it", "one")
+    agent.asked("break it")
+    (agent.project / "file").write_text("broken")
+    agent.dies()
+    agent.lastgood("recover", how)
+
+    said = agent.lastgood("rewind", "1", "--yes")
+
+    assert "break it (not ended)" in said.out + said.err
+    assert (agent.project / "file").read_text() == "one"
+
+
+def test_a_turn_that_a_recovery_took_back_is_none_to_take_back(agent: Agent) -> None:
+    """T15: what was done by hand since then is not that turn's."""
+    agent.quietly("SessionStart")
+    agent.turn("write it", "one")
+    agent.asked("break it")
+    (agent.project / "file").write_text("broken")
+    agent.dies()
+    agent.lastgood("recover", "--rollback")
+    (agent.project / "by hand").write_text("mine")
+
+    said = agent.lastgood("rewind", "1", "--dry-run")
+
+    assert "break it" not in said.out + said.err
+    assert "write it" in said.out + said.err
+
+
 def test_a_host_that_was_killed_in_its_first_turn_is_named(agent: Agent) -> None:
     """P7, P7c: though no checkpoint holds yet what its agent was asked, nor says whose it is."""
     name = payload("Stop")["session_id"]

@@ -297,13 +297,17 @@ class Restores(OpenWorkspace):
             found = None if turn.session is None or turn.task is not None else work.session(turn.session)
             return found is not None and not found.exclusive
 
+        # A recovery has the turn of a host that died be one whose end is unknown, or took it back.
+        died = [one for one in work.effects(self._context.key, state="unknown") if one.stood not in back]
+        under_way = work.effects(self._context.key, state="running")
+
         return History(
             line=line,
             untouched=lambda: self._is_untouched(line[0]),
             returned=has_returned(operations, line[0].id),
             starts=starts,
             taken_back={id for id, session in starts.items() if id in back and ended(session)},
-            unended=[one for one in work.effects(self._context.key, state="running") if of_host(one)],
+            unended=[one for one in (*died, *under_way) if of_host(one)],
             of_files=not only or "files" in only,
         )
 
