@@ -366,7 +366,7 @@ def left_elsewhere(context: Context) -> tuple[HealthNote, ...]:
             message = f"session {one.id}{goal} of {place}, which is not here, is incomplete"
             notes.append(HealthNote(code="left-elsewhere", message=message, hint=hint))
         if not left and (number := context.catalogue.count(row.key, guards=False)):
-            notes.append(HealthNote(code="moved-here", message=_held_there(place, number), hint=hint))
+            notes.append(HealthNote(code="moved-here", message=_held_there(context, row, number), hint=hint))
     return tuple(notes)
 
 
@@ -404,21 +404,26 @@ def begun_beside(context: Context) -> tuple[HealthNote, ...]:
     return tuple(
         HealthNote(
             code="moved-here",
-            message=_held_there(place := printable(row.path), number),
+            message=_held_there(context, row, number),
             hint="if it was moved here, forget the checkpoint just made: lastgood workspace forget ."
-            f"\nthen take the others over: lastgood workspace attach {_quoted(place)}",
+            f"\nthen take the others over: lastgood workspace attach {_quoted(printable(row.path))}",
         )
         for row in _lookalikes(context)
         if (number := context.catalogue.count(row.key, guards=False))
     )
 
 
-def _held_there(place: str, number: int) -> str:
-    return f"{place}, which is not there any more, has {number:,} checkpoint{'' if number == 1 else 's'}"
+def _held_there(context: Context, row: WorkspaceRow, number: int) -> str:
+    here = row.machine == context.row.machine
+    where = "which is not there any more" if here else "of another machine"
+    return f"{printable(row.path)}, {where}, has {number:,} checkpoint{'' if number == 1 else 's'}"
 
 
 def _lookalikes(context: Context) -> list[WorkspaceRow]:
-    """Return the workspaces whose folder is not here, and that may be this one by name or by content."""
+    """Return the workspaces whose folder is not here, and that may be this one by name or by content.
+
+    First come those of the same name: worktrees of one project are all alike.
+    """
     rows = context.catalogue.workspaces()
     root = os.fsdecode(context.root)
     name, below = os.path.basename(root), f"{root.rstrip('/')}/"
@@ -431,11 +436,12 @@ def _lookalikes(context: Context) -> list[WorkspaceRow]:
         )
     ]
     others = [row for row in rows if row.key != context.key]
-    return [
+    alike = [
         row
         for row in gone
         if os.path.basename(row.path) == name or len(others) == 1 or _is_alike(context, row)
-    ][:_SHOWN_OTHERS]
+    ]
+    return sorted(alike, key=lambda row: os.path.basename(row.path) != name)[:_SHOWN_OTHERS]
 
 
 def _is_alike(context: Context, row: WorkspaceRow) -> bool:

@@ -72,7 +72,7 @@ def check_owner(path: bytes) -> None:
         raise _unsafe(path, "is not a directory")
     me = os.geteuid()
     if found.st_uid != me:
-        raise _unsafe(path, f"belongs to another user (uid {found.st_uid})")
+        raise _unsafe(path, f"belongs to another user (uid {found.st_uid})", more=_way_to_own(path, me))
     # Root could read the store anyway, and its links are how administrators move home directories.
     if stat.S_ISLNK(link.st_mode) and link.st_uid not in {me, 0}:
         raise _unsafe(path, f"is a link that another user made (uid {link.st_uid})")
@@ -151,11 +151,20 @@ def foreign_ways(store: bytes) -> list[tuple[bytes, str]]:
     return sorted(found.items())
 
 
-def _unsafe(path: bytes, why: str) -> Unsafe:
+def _unsafe(path: bytes, why: str, *, more: str = "") -> Unsafe:
     return Unsafe(
         f"the store {_shown(path)} {why}",
-        hint="name another store with --store or LASTGOOD_STORE",
+        hint=f"name another store with --store or LASTGOOD_STORE{more}",
     )
+
+
+def _way_to_own(path: bytes, user: int) -> str:
+    """Return what to do about a store that another user owns; root is mostly there by mistake."""
+    from shlex import quote  # lazily: only what is refused pays for it
+
+    if user == 0:
+        return "\nif it is meant, do this as that user, without sudo"
+    return f"\nif it is yours, copied here or made by sudo: sudo chown -R {user} {quote(_shown(path))}"
 
 
 # --- The store's folder: its mark of format, its layout, and how it comes into being ---

@@ -182,6 +182,25 @@ def test_a_folder_goes_on_with_what_was_attached(
         assert again.list()[0].message == "goes on"
 
 
+def test_a_workspace_of_another_machine_is_told_as_that(
+    workspace: Workspace, project: Path, tmp_path: Path, other: Path, parcel: Path
+) -> None:
+    """S19: a folder here of the same path is another one."""
+    fill(workspace)
+    workspace.export(parcel)
+    members = members_of(parcel)
+    facts = facts_of(members)
+    facts[0]["machine"] = "another machine"
+    rebuilt(parcel, members | {"facts.jsonl": lines(facts)})
+
+    with opened(tmp_path / "elsewhere", other) as there:
+        there.import_file(parcel)
+
+        assert [one.present for one in there.workspaces()] == [False]
+        (note,) = (one for one in there.status().health if one.code == "moved-here")
+        assert note.message.startswith(f"{project}, of another machine, has ")
+
+
 def test_a_missing_file_is_not_found(workspace: Workspace, parcel: Path) -> None:
     with pytest.raises(NotFound, match="there is no file"):
         workspace.import_file(parcel)

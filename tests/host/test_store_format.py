@@ -33,6 +33,7 @@ from lastgood.store import (
     system_machine,
     workspace_key,
 )
+from tools.forks import NOBODY, be_nobody, ended, forked
 from tools.values import not_none
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -354,8 +355,23 @@ def test_a_store_of_one_s_own_is_fine_and_so_is_none(made_place: Path) -> None:
 @as_root
 def test_another_user_s_store_is_refused(made_place: Path) -> None:
     os.chown(made_place, 65534, 65534)
-    with pytest.raises(Unsafe, match="another user"):
+    with pytest.raises(Unsafe, match="another user") as caught:
         check_owner(os.fsencode(made_place))
+    assert "without sudo" in caught.value.hint
+
+
+@as_root
+def test_a_store_that_was_copied_by_root_is_refused_with_the_way_to_own_it(made_place: Path) -> None:
+    made_place.parent.chmod(0o755)
+
+    def look() -> None:
+        os.chdir(made_place.parent)  # the way to it may be closed
+        be_nobody()
+        with pytest.raises(Unsafe) as caught:
+            check_owner(os.fsencode(made_place.name))
+        assert caught.value.hint.endswith(f"sudo chown -R {NOBODY} {made_place.name}")
+
+    assert ended(forked(look)) == 0
 
 
 @as_root

@@ -375,6 +375,24 @@ def test_where_a_moved_workspace_is_begun_anew_its_old_place_is_named(
         assert unlike.status().health == ()
 
 
+def test_of_many_that_are_alike_the_one_of_the_same_name_is_named_first(store: Path, tmp_path: Path) -> None:
+    """S19: worktrees of one project, moved or copied with their store."""
+    names = [f"tree{number}" for number in range(6)]
+    (tmp_path / "old").mkdir()
+    for name in names:
+        (tmp_path / "old" / name).mkdir()
+        for one in ("a", "b"):
+            (tmp_path / "old" / name / one).write_text(name)
+        with lastgood.open(tmp_path / "old" / name, store=store, maintenance="off") as workspace:
+            workspace.save(name)
+    (tmp_path / "old").rename(tmp_path / "new")
+
+    with lastgood.open(tmp_path / "new" / "tree5", store=store, maintenance="off") as there:
+        told = [one.message for one in there.status().health if one.code == "moved-here"]
+    assert told[0].startswith(f"{tmp_path}/old/tree5, ")
+    assert len(told) == 3
+
+
 def test_the_only_other_workspace_is_named_when_it_is_gone_however_little_it_is_like_this_one(
     workspace: Workspace, project: Path, store: Path, tmp_path: Path
 ) -> None:

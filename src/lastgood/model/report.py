@@ -554,7 +554,7 @@ class VerifyReport(Value):
 
 
 class WorkspaceSummary(Value):
-    """A workspace that the store knows. ``present`` is False when its folder is not there now.
+    """A workspace that the store knows. ``present`` is False when its folder is not on this machine now.
 
     ``stored_bytes`` is what its checkpoints added to the store.
     """

@@ -89,9 +89,7 @@ def admit_arrival(context: Context, facts: Facts) -> None:
 def _refuse(context: Context, row: WorkspaceRow) -> None:
     if row.key == context.key:
         raise Conflict(f"{printable(row.path)} is this workspace already", hint="nothing needs to be done")
-    # What lies at that path of another machine is not here to be seen.
-    here = row.machine == context.row.machine
-    if here and os.path.isdir(row.path) and os.path.realpath(row.path) == row.path:
+    if _is_present(context, row) and os.path.realpath(row.path) == row.path:
         raise Conflict(
             f"{printable(row.path)} still exists: a copied folder does not inherit checkpoints",
             hint="only a workspace that was moved can be attached",
@@ -121,7 +119,12 @@ def _summary(context: Context, row: WorkspaceRow) -> WorkspaceSummary:
         key=row.key,
         path=row.path,
         checkpoints=len(found),
-        present=os.path.isdir(to_bytes(row.path)),
+        present=_is_present(context, row),
         latest=found[0] if found else None,
         stored_bytes=sum(one.metrics.stored_bytes for one in found),
     )
+
+
+def _is_present(context: Context, row: WorkspaceRow) -> bool:
+    """Tell whether a workspace's folder is here; what lies at that path of another machine cannot be seen."""
+    return row.machine == context.row.machine and os.path.isdir(to_bytes(row.path))
