@@ -27,7 +27,7 @@ from lastgood.scanner.states import ASK_ALL, ASKED, MOST_ASKED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lastgood.host import ScanResult
     from lastgood.scanner import Record
@@ -39,8 +39,6 @@ _UNKNOWN = b"\0"
 # many stay open for the walk.
 _DEEPEST = 64
 _MOST_FOUND = 64
-# What was told of each folder is remembered as often at most, before the walk lets go of all of it.
-_MOST_STATES = 2
 # In larger workspaces two processes look.
 _MOST_FILES = 4_000
 
@@ -113,12 +111,6 @@ class KnownFolders:
         self._unasked = len([folder for folder in self._folders if not folder.asked])
         return True
 
-    def states(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield what was told of each folder, by its signature."""
-        for folder in self._folders:
-            if folder.states is not None:
-                yield folder.record[SIGNATURE], folder.states
-
     def changed(
         self, root: int, *, lister: Lister, doubt: int, late: Callable[[], bool] | None
     ) -> dict[bytes, Listing] | None:
@@ -186,7 +178,7 @@ class KnownFolders:
 
 
 def take_out(
-    folders: list[KnownFolders], records: Mapping[bytes, Record], states: dict[bytes, bytes]
+    folders: list[KnownFolders], records: Mapping[bytes, Record], states: Mapping[bytes, bytes]
 ) -> KnownFolders | None:
     """Return the folders that this process looked at last; None where it did not, or cannot go by them.
 
@@ -200,10 +192,7 @@ def take_out(
     except IndexError:
         known = None
     if known is None or not known.follows(records, states):
-        known = _folders_of(records)
-    if known is not None and len(states) > _MOST_STATES * (len(records) + 1):
-        states.clear()  # most are of folders as they were long ago
-        states.update(known.states())
+        return _folders_of(records)
     return known
 
 

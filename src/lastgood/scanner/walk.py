@@ -189,8 +189,7 @@ class Walk:
         trust = self._trust
         top = self._records.get(b"")
         self._remembers = top is not None and top[FILES] <= _REMEMBERED_FILES
-        if len(self._states) > _MOST_STATES * len(self._records) + _MOST_STATES:
-            self._states.clear()  # most are of directories as they were long ago
+        _forget_old(self._states, self._records)
         if self._found is not None:
             self._go_by(root, self._found)
             return
@@ -511,6 +510,17 @@ class Walk:
 def never() -> bool:
     """Tell that time is left, where nothing bounds it."""
     return False
+
+
+def _forget_old(states: dict[bytes, bytes], records: Mapping[bytes, Record]) -> None:
+    """Let go of what was said of directories as they were, once that is as much as of them as they are."""
+    if len(states) <= _MOST_STATES * (len(records) + 1):
+        return
+    present = {record[SIGNATURE] for _, record in records.items()}
+    # At one go each: other threads' scans add to them.
+    kept = [(signature, told) for signature, told in states.copy().items() if signature in present]
+    states.clear()
+    states.update(kept)
 
 
 def by_parent(paths: Iterable[bytes]) -> dict[bytes, set[bytes]]:
