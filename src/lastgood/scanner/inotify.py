@@ -57,11 +57,11 @@ class Inotify:
     def read(self) -> Iterator[Event]:
         """Return what happened so far, in its order; waits for nothing.
 
-        What happened to files is told once for each directory, without a name: of one that is replaced there
-        are ten events.
+        What happened to files is told once for each directory, whatever it was, without a name: of one that
+        is replaced there are ten events.
         """
         unpack, size = _HEAD.unpack_from, _HEAD.size
-        told: set[tuple[int, int]] = set()
+        told: set[int] = set()
         while True:
             try:
                 pending = os.read(self.descriptor, _READ_BYTES)
@@ -73,8 +73,8 @@ class Inotify:
                 start += size + length
                 if mask & OF_DIRECTORY:
                     yield watch, mask, pending[start - length : start].rstrip(b"\0")
-                elif (watch, mask) not in told:
-                    told.add((watch, mask))
+                elif watch not in told:
+                    told.add(watch)
                     yield watch, mask, b""
 
     def close(self) -> None:
