@@ -19,10 +19,12 @@ from lastgood.restore.site import PathReader
 from lastgood.scanner import cache, read
 from lastgood.scanner.read import file_system, open_file
 from lastgood.scanner.restored import TouchedFolders
+from lastgood.scanner.watch import DirectoryWatch
 from lastgood.workspace import Workspace
 
 if TYPE_CHECKING:
-    from lastgood.scanner import Evidence
+    from lastgood.scanner import Evidence, Record
+    from lastgood.scanner.read import Lister
 
 Open = Callable[..., Workspace]
 
@@ -409,6 +411,85 @@ def test_what_a_stranger_renames_while_a_restore_lists_a_directory_is_found_by_t
     for file in store.glob("workspaces/*/scan.*"):
         file.unlink()
     assert not opened().save("afresh", kind="auto").created
+
+
+def edit_in_place(place: Path) -> None:
+    (place / "f1").write_text("CONTENT 1\n")
+
+
+def edit_by_another_name(place: Path) -> None:
+    (place.parent / "other").hardlink_to(place / "f13")
+    (place.parent / "other").write_text("by another name")
+
+
+@pytest.mark.usefixtures("stamped")
+@pytest.mark.parametrize("moment", ["before", "once it is watched", "after"])
+@pytest.mark.parametrize("act", [bring, take_away, replace, edit_in_place, edit_by_another_name])
+def test_what_happens_while_a_watch_looks_again_at_what_a_restore_left_is_in_the_next_save(
+    opened: Open,
+    project: Path,
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: str,
+    act: Callable[[Path], None],
+) -> None:
+    plant(project)
+    workspace = opened(watch=True)
+    saved = workspace.save("one").checkpoint
+    (project / "d1" / "e1" / "f1").write_text("edited")
+    tell, cover, place, acted = TouchedFolders.tell, DirectoryWatch.cover, project / "d1" / "e1", []
+
+    def looking(
+        folders: TouchedFolders, watch: DirectoryWatch, path: bytes, record: Record, *, lister: Lister
+    ) -> None:
+        def covering(watch: DirectoryWatch, descriptor: int, path: bytes) -> bool:
+            covered = cover(watch, descriptor, path)
+            if moment == "once it is watched":
+                act(place)
+            return covered
+
+        acted.append(path)
+        if moment == "before":
+            act(place)
+        with monkeypatch.context() as patched:
+            patched.setattr(DirectoryWatch, "cover", covering)
+            tell(folders, watch, path, record, lister=lister)
+        if moment == "after":
+            act(place)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TouchedFolders, "tell", looking)
+        workspace.restore(saved.id)
+    workspace.save("two")
+
+    assert acted == [b"d1/e1"]
+    for file in store.glob("workspaces/*/scan.*"):
+        file.unlink()
+    assert not opened().save("afresh", kind="auto").created
+
+
+@pytest.mark.usefixtures("stamped")
+def test_where_it_watches_the_next_scan_looks_at_no_directory_that_is_as_a_restore_left_it(
+    opened: Open, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(project)
+    workspace = opened(watch=True)
+    saved = workspace.save("one").checkpoint
+    (project / "d1" / "e1" / "f1").write_text("edited")
+    (project / "d2" / "e2" / "f2").write_text("edited, too")
+    workspace.restore(saved.id)
+    (project / "d2" / "e2" / "f2").write_text("edited again")
+    looked_at: list[bytes] = []
+    cover = DirectoryWatch.cover
+
+    def covering(watch: DirectoryWatch, descriptor: int, path: bytes) -> bool:
+        looked_at.append(path)
+        return cover(watch, descriptor, path)
+
+    monkeypatch.setattr(DirectoryWatch, "cover", covering)
+
+    assert workspace.save("two").checkpoint.manifest.changes == Counts(modified=1)
+    assert looked_at == [b"d2/e2"]
 
 
 def meddle(project: Path, chance: random.Random) -> None:

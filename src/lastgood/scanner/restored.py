@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 
 from lastgood.directories import Nearby
+from lastgood.host import SystemClock
 from lastgood.paths import ancestors, join
 from lastgood.scanner import (
     ABOVE,
@@ -42,7 +43,14 @@ from lastgood.scanner import (
     evidence,
 )
 from lastgood.scanner.cache import CachedTree, DetailsLost
-from lastgood.scanner.read import DIRECTORY_FLAGS, Listing, is_exact, names_of, proven_names
+from lastgood.scanner.read import (
+    DIRECTORY_FLAGS,
+    Lister,
+    Listing,
+    is_exact,
+    names_of,
+    proven_names,
+)
 from lastgood.scanner.select import IGNORE_FILES, Node
 from lastgood.scanner.states import packed, patched
 from lastgood.scanner.walk import Builder
@@ -55,6 +63,7 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectWriter
     from lastgood.host import Proof
     from lastgood.scanner import Evidence, Record, Row, Seen
+    from lastgood.scanner.watch import DirectoryWatch
 
     # What came to be at the names in one directory, None where nothing is any more.
     Brought = dict[bytes, Row | None]
@@ -65,13 +74,14 @@ class NotTaken(Exception):
 
 
 class TouchedFolders:
-    """The directories in which a restore changed names, listed after it has changed the last one."""
+    """The directories in which a restore changed names, looked at after it has changed the last one."""
 
     def __init__(self, root: bytes, *, exact_on: Callable[[int], int | None]) -> None:
         self._root = os.open(root, DIRECTORY_FLAGS)
         self._nearby = Nearby(self._root)
-        # Where each change gives a file, or a directory, other times than a look before it saw.
-        self._device = exact_on(self._root)
+        # Where each change gives a file, or a directory, other times than a look before it saw; or where a
+        # watch hears of each.
+        self.device: int | None = exact_on(self._root)
 
     def __enter__(self) -> Self:
         return self
@@ -82,16 +92,47 @@ class TouchedFolders:
 
     def proves(self, proof: Proof) -> bool:
         """Tell of a file that nobody was writing whether any later change gives it other times."""
-        return proof.stat is not None and proof.steady and is_exact(proof.stat, self._device)
+        return proof.stat is not None and proof.steady and is_exact(proof.stat, self.device)
 
     def names(self, path: bytes) -> tuple[bytes, Evidence] | None:
         """Return the names in a directory, and the times that prove them; None where none do."""
-        if self._device is None:
+        if self.device is None:
             return None
         try:
-            return proven_names(self._nearby.open(path), self._device)
+            return proven_names(self._nearby.open(path), self.device)
         except OSError:  # gone, or replaced: the next scan finds out
             return None
+
+    def tell(self, watch: DirectoryWatch, path: bytes, record: Record, *, lister: Lister) -> None:
+        """Have a watch vouch for a directory that is as it is recorded, from before it is looked at."""
+        descriptor = self._nearby.open(path)
+        covered = watch.cover(descriptor, path)
+        listing = lister.list(descriptor, known=record)
+        if listing.fits(record):
+            watch.listed(
+                path,
+                descriptor,
+                names=listing.names,
+                states=listing.states,
+                covered=covered,
+                may_have_links=lister.may_have_links,
+            )
+
+
+def look_again(
+    root: bytes, places: Iterable[bytes], *, records: Mapping[bytes, Record], watch: DirectoryWatch
+) -> None:
+    """Have a watch vouch for those directories that are as they are recorded."""
+    try:
+        with TouchedFolders(root, exact_on=watch.device_at) as folders:
+            lister = Lister(device=folders.device, clock=SystemClock(), watch=watch)
+            try:
+                for path in sorted(filter(watch.hears_of, places)):
+                    folders.tell(watch, path, records[path], lister=lister)
+            finally:
+                lister.close()
+    except OSError:  # one is gone, or replaced: the next scan finds out
+        pass
 
 
 class Restored:

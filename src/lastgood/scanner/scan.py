@@ -404,13 +404,23 @@ class WorkspaceScan:
         if brought is None and not self.worth_keeping:
             return
         self.worth_keeping = False
-        snapshot, places = brought or (self.snapshot, ())
         if self.watch is None:
-            self.memory.keep(snapshot, restored=brought is not None)
+            self.memory.keep(self.snapshot if brought is None else brought[0], restored=brought is not None)
         elif brought is None:
-            self.watch.keep(self._folder, snapshot, result=self.result)
+            self.watch.keep(self._folder, self.snapshot, result=self.result)
         else:
-            self.watch.keep_restored(self._folder, snapshot, scanned=self.snapshot.records, places=places)
+            self._keep_watched(self.watch, *brought)
+
+    def _keep_watched(self, watch: DirectoryWatch, snapshot: CachedTree, places: Collection[bytes]) -> None:
+        from lastgood.scanner.restored import look_again  # lazily: no save needs it
+
+        watch.keep_restored(
+            self._folder,
+            snapshot,
+            scanned=self.snapshot.records,
+            places=places,
+            look_again=lambda records: look_again(self._root, places, records=records, watch=watch),
+        )
 
     def take_in(self, brought: Mapping[bytes, Proof], *, trial: Callable[[], ObjectWriter], cap: int) -> None:
         """Take what a restore has brought since into what is going to be kept, as far as that can be.

@@ -55,7 +55,7 @@ from lastgood.scanner.states import unpacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from lastgood.host import ScanResult
     from lastgood.scanner import Evidence, Record
@@ -362,6 +362,15 @@ class DirectoryWatch:
         self._linked.clear()
         self._root = None
 
+    def device_at(self, root: int) -> int | None:
+        """Return the device whose changes all come by this kernel; None where another folder is watched."""
+        seen = os.fstat(root)
+        return self._device if (seen.st_dev, seen.st_ino) == self._root else None
+
+    def hears_of(self, path: bytes) -> bool:
+        """Tell whether a directory is watched."""
+        return path in self._watches
+
     def cover(self, descriptor: int, path: bytes) -> bool:
         """Watch an open directory before it is listed; tell whether it may be vouched for after that."""
         self._last = None
@@ -494,11 +503,18 @@ class DirectoryWatch:
         )
 
     def keep_restored(
-        self, folder: bytes, snapshot: CachedTree, *, scanned: Mapping[bytes, Record], places: Iterable[bytes]
+        self,
+        folder: bytes,
+        snapshot: CachedTree,
+        *,
+        scanned: Mapping[bytes, Record],
+        places: Collection[bytes],
+        look_again: Callable[[Mapping[bytes, Record]], None],
     ) -> None:
         """Do so with what a restore left of what was ``scanned``; ``places`` are the directories it changed.
 
-        The next scan looks at these.
+        What was heard of them until now may be our own work, what comes after that is somebody else's: those
+        for which it can vouch when they were looked at again need no look by the next scan.
         """
 
         def remember(kept: CachedTree) -> None:
@@ -509,6 +525,13 @@ class DirectoryWatch:
             for path in places:
                 self._distrust(path)
                 self._marks.note(path, kept.records[path])
+            if self._dirty is not None and self.is_here and not self._is_torn:
+                self._is_torn, self._is_doubtful = True, False
+                self._hear_up_to_now()
+                look_again(kept.records)
+                self.refutes()
+                self.end(kept.records, visited=places)
+                self._is_torn = False
 
         self._keep(folder, snapshot, remember=remember)
 
