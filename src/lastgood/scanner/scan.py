@@ -661,10 +661,11 @@ class WorkspaceScanner:
         try:
             root = open_root(request.root)
             try:
+                outside = Outside(request)
                 found = (
                     None
                     if self._watch is None
-                    else self._found_again(request, root, self._watch, writer=writer)
+                    else self._found_again(request, root, self._watch, outside=outside, writer=writer)
                 )
                 if found is not None:
                     return found
@@ -677,17 +678,19 @@ class WorkspaceScanner:
                         return self._scan(
                             request,
                             root=root,
+                            outside=outside,
                             known=known,
                             writer=writer,
                             thread_budget=thread_budget,
                             again=again,
                         )
                     except LinkMet:  # once at most: then everything is looked at
-                        continue
+                        pass
                     except FolderMoved:  # once at most: another time it is a gap
                         again = True
                     except (DetailsLost, ImportLost):  # each of them once at most
                         known = CachedTree(None, records={}, details=Details(self._folder, b""))
+                    outside = Outside(request)
             finally:
                 os.close(root)
         finally:
@@ -704,33 +707,34 @@ class WorkspaceScanner:
         return cache.load(self._folder, root)
 
     def _found_again(
-        self, request: ScanRequest, root: int, watch: DirectoryWatch, *, writer: ObjectWriter
+        self,
+        request: ScanRequest,
+        root: int,
+        watch: DirectoryWatch,
+        *,
+        outside: Outside,
+        writer: ObjectWriter,
     ) -> WorkspaceScan | None:
         """Return what the last scan found if nothing was heard since, and nothing else changed."""
-        project = Project(request.root, settings=request.settings)
-        rules = project.ignore_state(request.settings)
-        conditions = _conditions(request, rules, index=project.signature)
         last = watch.last_scan(root, device_of=proving_device)
         if last is None or request.forced or request.fresh or request.budget is not None:
             return None
         result, snapshot = last
-        trust = _trust(snapshot.conditions, conditions, previous=request.previous, writer=writer)
+        trust = _trust(snapshot.conditions, outside.conditions, previous=request.previous, writer=writer)
         if not trust.is_whole or result.partial or snapshot.source != cache.source_of(self._folder):
             return None
-        return self._as_before(result, snapshot, project=project, rules=rules)
+        return self._as_before(result, snapshot, outside=outside)
 
-    def _as_before(
-        self, result: ScanResult, snapshot: CachedTree, *, project: Project, rules: IgnoreState
-    ) -> WorkspaceScan:
+    def _as_before(self, result: ScanResult, snapshot: CachedTree, *, outside: Outside) -> WorkspaceScan:
         """Return what an earlier scan found, with what the project's repository says now."""
         nested = () if result.git is None else [one.path for one in result.git.nested]
         found = WorkspaceScan(
-            result.replace(git=project.state(nested)),
+            result.replace(git=outside.project.state(nested)),
             folder=self._folder,
             snapshot=snapshot,
             known=snapshot.records,
             objects=self._objects,
-            rules=rules,
+            rules=outside.rules,
             texts={},
             worth_keeping=False,
         )
@@ -742,14 +746,13 @@ class WorkspaceScanner:
         request: ScanRequest,
         *,
         root: int,
+        outside: Outside,
         known: CachedTree,
         writer: ObjectWriter,
         thread_budget: ThreadBudget | None,
         again: bool,
     ) -> WorkspaceScan:
-        project = Project(request.root, settings=request.settings)
-        rules = project.ignore_state(request.settings)
-        conditions = _conditions(request, rules, index=project.signature)
+        project, conditions = outside.project, outside.conditions
         if not known.records and project.objects:
             writer.import_blobs(project.objects, project.named_objects())
         trust = _trust(known.conditions, conditions, previous=request.previous, writer=writer)
@@ -767,14 +770,12 @@ class WorkspaceScanner:
                 look.run(root, trust=trust, late=bounds.is_late)
             if look.result is not None:
                 look.end(look.result)
-                return self._as_before(look.result, known, project=project, rules=rules)
+                return self._as_before(look.result, known, outside=outside)
             scan_pass = ScanPass(
                 request,
-                conditions=conditions,
+                outside=outside,
                 look=look,
                 trust=trust,
-                rules=rules,
-                project=project,
                 objects=self._objects,
                 reader=reader,
                 bounds=bounds,
@@ -784,7 +785,7 @@ class WorkspaceScanner:
             look.close()
         if not writer.settle_imports():
             raise ImportLost
-        found = self._found(scan_pass, conditions, project=project, rules=rules)
+        found = self._found(scan_pass, outside)
         look.end(found.result)
         return found
 
@@ -792,18 +793,16 @@ class WorkspaceScanner:
         cap = request.settings.max_file_size
         return FileReader(writer, root=root, clock=self._clock, cap=cap, exact_on=self._exact_on)
 
-    def _found(
-        self, scan_pass: ScanPass, conditions: Conditions, *, project: Project, rules: IgnoreState
-    ) -> WorkspaceScan:
+    def _found(self, scan_pass: ScanPass, outside: Outside) -> WorkspaceScan:
         records, known = scan_pass.records, scan_pass.known
-        conditions = conditions.replace(tree=(records[b""][TREE], records[b""][MODES]))
+        conditions = outside.conditions.replace(tree=(records[b""][TREE], records[b""][MODES]))
         found = WorkspaceScan(
-            scan_pass.result(project, rules=rules),
+            scan_pass.result(outside),
             folder=self._folder,
             snapshot=known.followed(conditions, records=records),
             known=known.records,
             objects=self._objects,
-            rules=rules,
+            rules=outside.rules,
             texts=scan_pass.examiner.texts,
             worth_keeping=scan_pass.changed or conditions != known.conditions,
         )
@@ -812,6 +811,17 @@ class WorkspaceScanner:
         if self._watch is not None and not found.worth_keeping:
             self._watch.remember(found.result, found.snapshot, scanned=records)
         return found
+
+
+class Outside:
+    """What decides beside the files, asked for once: the project's repository, and outer rules."""
+
+    __slots__ = ("conditions", "project", "rules")
+
+    def __init__(self, request: ScanRequest) -> None:
+        self.project: Project = Project(request.root, settings=request.settings)
+        self.rules: IgnoreState = self.project.ignore_state(request.settings)
+        self.conditions: Conditions = _conditions(request, self.rules, index=self.project.signature)
 
 
 class Look:
@@ -882,11 +892,9 @@ class ScanPass:
         self,
         request: ScanRequest,
         *,
-        conditions: Conditions,
+        outside: Outside,
         look: Look,
         trust: Trust,
-        rules: IgnoreState,
-        project: Project,
         objects: ObjectReader,
         reader: FileReader,
         bounds: ScanLimits,
@@ -894,16 +902,16 @@ class ScanPass:
         known = look.known
         self.known: CachedTree = known
         self.reader: FileReader = reader
-        self._bounds, self._token, self._began = bounds, conditions.policy, look.began
+        self._bounds, self._token, self._began = bounds, outside.conditions.policy, look.began
         forced = Forced(request.forced, fresh=request.fresh)
         previous = Previous(request.previous, objects=objects)
         texts = IgnoreFiles(known.records, details=known.details, objects=objects, fresh={})
         selector = Selector(
-            rules=RuleBook(rules, texts=texts.of),
+            rules=RuleBook(outside.rules, texts=texts.of),
             includes=Includes(request.settings.include),
             hand_written=HandWritten(request.settings.built_in_includes),
             forced=forced,
-            index=project.index,
+            index=outside.project.index,
             previous=previous,
             store=relative(request.store, request.root),
             is_ours=_names_of(request.left_by),
@@ -965,10 +973,10 @@ class ScanPass:
             self.telling = watch.telling
         self.changed = builder.changed or self._walk.renewed * _A_PART > len(self.records)
 
-    def result(self, project: Project, *, rules: IgnoreState) -> ScanResult:
+    def result(self, outside: Outside) -> ScanResult:
         """Return what this came to."""
         readable = not self.examiner.unreadable_rules
-        return _result(self.records, project=project, rules=rules, readable=readable, among=self.telling)
+        return _result(self.records, outside, readable=readable, among=self.telling)
 
     def _look_for_moved(self, root: int, *, again: bool) -> None:
         """Begin anew if a folder was moved to where the walk had been; the second time it is a gap."""
@@ -1047,9 +1055,8 @@ def _gone(known: CachedTree, writer: ObjectWriter) -> set[bytes]:
 
 def _result(
     records: Mapping[bytes, Record],
+    outside: Outside,
     *,
-    project: Project,
-    rules: IgnoreState,
     readable: bool,
     among: Collection[bytes] | None = None,
 ) -> ScanResult:
@@ -1077,8 +1084,8 @@ def _result(
         gaps=tuple(gaps),
         partial=partial,
         private=tuple(sorted(private)),
-        git=project.state(nested),
-        ignore=rules if readable else rules.replace(readable=False),
+        git=outside.project.state(nested),
+        ignore=outside.rules if readable else outside.rules.replace(readable=False),
     )
 
 
