@@ -234,6 +234,30 @@ def test_tables_keep_within_a_narrow_terminal(kept: Command) -> None:
         assert len(rows) <= 4, words  # none of them is wrapped
 
 
+@pytest.mark.parametrize("words", ["workspace list", "list --all-workspaces", "session list"])
+@pytest.mark.parametrize("columns", [40, 80])
+def test_rows_of_several_workspaces_and_sessions_are_not_wrapped_and_are_told_apart(
+    kept: Command, words: str, columns: int
+) -> None:
+    kept("session", "start", "--goal", "prices with taxes and discounts of each country")
+    with Terminal(
+        [sys.executable, COMMAND, *words.split()],
+        cwd=kept.project,
+        environment=kept.environment | {"TERM": "xterm-256color", "PAGER": "cat"},
+        columns=columns,
+        rows=24,
+    ) as terminal:
+        assert terminal.end() == 0
+        header, row, *_ = (line for line in terminal.everything if line)
+    columns_told = header.split()
+    cells = dict(zip(columns_told, re.split(r"\s{2,}", row.strip()), strict=False))
+    assert len(row) <= columns
+    if "Workspace" in cells:
+        assert cells["Workspace"].endswith(f"/{kept.project.name}")
+    else:
+        assert cells["Goal"].startswith("pric")
+
+
 def a_long_diff(command: Command) -> None:
     text = "".join(f"line {number}\n" for number in range(100))
     (command.project / "a.txt").write_text(text, encoding="utf-8")

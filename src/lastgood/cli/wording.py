@@ -107,9 +107,12 @@ def quoted_words(text: str) -> str:
 def path_within(path: bytes, room: int | None) -> str:
     """Return a path for people, without its middle where it takes more columns than a terminal has."""
     text = path_text(path)
-    if room is None or width(text) <= max(room, _LEAST_PATH):
+    return text if room is None else _without_middle(text, max(room, _LEAST_PATH))
+
+
+def _without_middle(text: str, room: int) -> str:
+    if width(text) <= room:
         return text
-    room = max(room, _LEAST_PATH)
     end = room * 2 // 3
     while width(text[-end:]) > room * 2 // 3:
         end -= 1
@@ -450,6 +453,7 @@ def table(
     expendable: Sequence[int] = (),
     room: int = _LEAST,
     whole: Sequence[int] = (),
+    paths: Sequence[int] = (),
     paint: Callable[[int, int, str], str] | None = None,
 ) -> list[str]:
     """Return rows as aligned lines that keep within ``limit`` columns, those of a terminal.
@@ -457,8 +461,9 @@ def table(
     Without the ``optional`` columns in which nothing is said, nor, as far as need be, the ``expendable`` ones
     that leave the last of those which give way less than some ``room``; then the ``flexible`` ones give way,
     the first of them first. Those to be ``whole`` give way only where nothing else is left to go, and then
-    before a slash. Where there is no limit, nothing is cut, and a long cell of a flexible column
-    moves the rest of its row alone. ``paint`` is given a row's number, a column's and the filled up cell.
+    before a slash; ``paths`` in their middle. Where there is no limit, nothing is cut, and a long cell of a
+    flexible column moves the rest of its row alone. ``paint`` is given a row's number, a column's and the
+    filled up cell.
     """
     if not rows:
         return []
@@ -482,7 +487,7 @@ def table(
                 widths[column] = max(min(least_wide, widths[column]), widths[column] - over)
     lines = []
     for number, row in enumerate(rows):
-        said = row if limit is None else _cut(row, widths, whole=whole)
+        said = row if limit is None else _cut(row, widths, whole=whole, paths=paths)
         cells = [padded(said[column], widths[column]) for column in shown]
         cells[-1] = cells[-1].rstrip()
         if paint is not None:
@@ -491,9 +496,12 @@ def table(
     return lines
 
 
-def _cut(row: Sequence[str], widths: Sequence[int], *, whole: Sequence[int]) -> list[str]:
+def _cut(
+    row: Sequence[str], widths: Sequence[int], *, whole: Sequence[int], paths: Sequence[int]
+) -> list[str]:
     """Return a row's cells cut to the widths of their columns."""
-    ways = [_before_slash if column in whole else shortened for column in range(len(row))]
+    own = {**dict.fromkeys(whole, _before_slash), **dict.fromkeys(paths, _without_middle)}
+    ways = [own.get(column, shortened) for column in range(len(row))]
     return [way(cell, columns) for way, cell, columns in zip(ways, row, widths, strict=True)]
 
 

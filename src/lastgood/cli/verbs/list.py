@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
 
 _HEADER = ("ID", "Name", "Date", "Kind", "Phase / Step", "Files", "Gaps", "Good", "Found by")
-_ID, _NAME, _KIND, _PLACE, _GOODNESS, _PATH = 0, 1, 3, 4, 7, 8
+_ID, _NAME, _DATE, _KIND, _PLACE, _GOODNESS, _PATH, _WORKSPACE = 0, 1, 2, 3, 4, 7, 8, 9
 # These go when they say nothing: phase, gaps, good, the path by which a word was found.
 _OPTIONAL = (_PLACE, 6, _GOODNESS, _PATH)
 # On a narrow one these go before the name does: files, kind, phase, gaps.
 _EXPENDABLE = (5, _KIND, 6, _PLACE)
+# Of several workspaces the date goes, too, where there is room for two columns only.
+_NARROW = 60
 # What a checkpoint is called says more than how many files it has, or of what kind it is.
 NAME_ROOM = 32
 # Who asks for one of these is shown all that fits.
@@ -179,12 +181,13 @@ def lines(
 
     return table(
         rows,
-        flexible=(_PLACE, _PATH, _NAME),
+        flexible=(_PLACE, _PATH, _NAME, *([_WORKSPACE] if everywhere else [])),
         limit=room and room - indent,
         optional=_OPTIONAL,
-        expendable=_EXPENDABLE,
+        expendable=(*_EXPENDABLE, _DATE) if everywhere and (room or _NARROW) < _NARROW else _EXPENDABLE,
         room=NAME_ROOM,
         whole=(_PLACE,),
+        paths=(_WORKSPACE,),
         paint=paint if console.colour else None,
     )
 

@@ -219,7 +219,10 @@ def _list(call: Call, console: Console) -> int:
     rows = [_HEADER, *(_row(one, console.moment(one.session.started_at, oldest=oldest)) for one in reports)]
     paint = console.painter({0: "yellow", 1: STATES})
     limit, optional = console.columns(), (5, _PLACE)
-    console.lines(table(rows, flexible=(_PLACE, _GOAL), limit=limit, optional=optional, paint=paint))
+    lines = table(
+        rows, flexible=(_PLACE, _GOAL), limit=limit, optional=optional, expendable=(4, 3), paint=paint
+    )
+    console.lines(lines)
     return 0
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from lastgood.model.report import WorkspaceSummary
 
 _HEADER = ("Workspace", "Checkpoints", "Size", "Latest", "Folder")
+# Other columns give way to so much of each path.
+_PATH_ROOM = 40
 
 
 def workspace_verb(call: Call, console: Console) -> int:
@@ -44,7 +46,16 @@ def _list(call: Call, console: Console) -> int:
         return 0
     oldest = oldest_of(one.latest for one in summaries if one.latest is not None)
     rows = [_HEADER, *(_row(one, console, oldest=oldest) for one in summaries)]
-    console.lines(table(rows, flexible=(0,), limit=console.columns(), paint=console.painter({})))
+    lines = table(
+        rows,
+        flexible=(0,),
+        limit=console.columns(),
+        expendable=(2, 3, 1),
+        room=_PATH_ROOM,
+        paths=(0,),
+        paint=console.painter({}),
+    )
+    console.lines(lines)
     return 0
 
 
