@@ -185,6 +185,16 @@ def test_who_has_nothing_to_restore_is_told_where_to_look_on(kept: Command) -> N
     assert kept("restore", "@", "a.txt", "--yes", "--quiet").err == ""
 
 
+def test_a_restore_that_only_moves_where_one_stands_says_so(kept: Command) -> None:
+    """T15: it can be undone, and the next undo is its."""
+    kept("save", "the same", "--allow-empty")
+    before = kept("list", "--json").json["checkpoints"][1]["short_id"]
+    said = kept("restore", "@~1", "--yes")
+    assert said.out.startswith("nothing to restore: ")
+    assert f"you are at {before} (two) now; take that back with: lastgood undo\n" in said.err
+    assert "you are at" not in kept("restore", "@", "--yes").err
+
+
 def test_who_has_nothing_to_restore_of_a_file_is_told_the_version_before(kept: Command) -> None:
     """K2."""
     (kept.project / "a.txt").write_text("as it should be\n", encoding="utf-8")

@@ -600,6 +600,9 @@ def _planned(
                 *unwritten_lines(report, call),
             )
         )
+        if report.operation is not None:  # T15: no file changes, and yet there is something to undo
+            undo = call.command("undo")
+            console.note(f"you are at {called(target)} now; take that back with: {undo}")
         if git_offer(report, target) is not None:
             console.note(f"git is elsewhere; to put it back: {again(call, '--git', to=target)}")
         for line in () if unwritten or plan.base else _elsewhere(plan, call, workspace):
