@@ -392,14 +392,8 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             stands=stands,
             stood=None if stands is None else self.catalogue.stood(self.context.key),
         )
-        self._introduce()
-        self.catalogue.add_operation(operation)
+        self.catalogue.add_operation(operation, workspace=self.context.row)
         return operation
-
-    def _introduce(self) -> None:
-        """Make the workspace known to the store; a look is cheaper than a commit that changes nothing."""
-        if self.catalogue.workspace(self.context.key) is None:
-            self.catalogue.add_workspace(self.context.row)
 
     def new_operation(self) -> str:
         """Return a fresh operation id."""

@@ -8,10 +8,12 @@ from contextlib import closing
 
 import pytest
 
+from lastgood.catalogue import WorkspaceRow
 from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.work import SessionTransaction
 from lastgood.errors import Unsupported
 from lastgood.model.checkpoint import Checkpoint, Manifest
+from lastgood.model.operation import Operation
 from lastgood.model.session import Owner, Session
 from lastgood.testing.clock import FakeClock
 
@@ -116,6 +118,8 @@ def _told(catalogue: SqliteCatalogue, asked: str) -> tuple[object, ...]:
         catalogue.generation(),
         catalogue.get(asked),
         catalogue.work.sessions(KEY, state="active"),
+        catalogue.stood(KEY),
+        catalogue.workspace(KEY),
     )
 
 
@@ -139,6 +143,36 @@ def test_what_is_known_after_a_checkpoint_was_added_is_what_is_there(
             other.add(manifest(number + 50), commit="f" * 40, name=None, pinned=False)
         catalogue.add(made, commit=f"{number:040x}", name=None, pinned=False)
         assert _told(catalogue, made.id) == _told(other, made.id)
+
+
+@pytest.mark.parametrize("beside", ["nobody", "somebody"])
+def test_what_is_known_after_an_operation_was_recorded_is_what_is_there(
+    beside: str, catalogue: SqliteCatalogue, other: SqliteCatalogue, save: Callable[..., Checkpoint]
+) -> None:
+    """Wherever the workspace stood before, and stands then."""
+    first, second, guard = save(1), save(2), save(3, kind="guard")
+    gone = save(4)
+    ids = (second.id, second.id, None, first.id, first.id, guard.id, gone.id, None, "of nothing", second.id)
+    for number, stands in enumerate(ids):
+        assert _told(catalogue, first.id) == _told(other, first.id)
+        if stands == gone.id:
+            catalogue.delete([gone.id], at=1)
+            assert _told(catalogue, first.id) == _told(other, first.id)
+        if beside == "somebody":
+            other.set_pinned(first.id, pinned=number % 2 == 0)
+        operation = Operation(id=f"op_{number}", workspace_key=KEY, type="restore", at=number, stands=stands)
+        catalogue.add_operation(operation)
+        assert _told(catalogue, first.id) == _told(other, first.id)
+        catalogue.set_undone(operation.id, undone=True)
+        assert _told(catalogue, first.id) == _told(other, first.id)
+
+
+def test_an_operation_brings_its_workspace(catalogue: SqliteCatalogue, other: SqliteCatalogue) -> None:
+    key = "cc" * 10
+    assert catalogue.workspace(key) is None
+    row = WorkspaceRow(key=key, path="/elsewhere", machine="m", created_at=1)
+    catalogue.add_operation(Operation(id="op_1", workspace_key=key, type="delete", at=1), workspace=row)
+    assert catalogue.workspace(key) == other.workspace(key) == row
 
 
 def test_what_comes_just_after_its_own_change_is_told(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Self, TypeVar
 
     from lastgood.catalogue import Arrivals, CheckpointFacts, PlaceFault, WorkspaceRow
-    from lastgood.catalogue.database import Answers, Schema
+    from lastgood.catalogue.database import Answers, Question, Schema
     from lastgood.catalogue.work import WorkReader
     from lastgood.host import Clock
     from lastgood.literals import Durability
@@ -186,6 +186,8 @@ _GENERATION = "SELECT value FROM meta WHERE name = 'generation'"
 _NEXT_SEQUENCE = "SELECT seq + 1 FROM sqlite_sequence WHERE name = 'checkpoint'"
 # Of these questions what they came to is the same after a checkpoint was added.
 _UNTOUCHED = frozenset({_GENERATION, "get", "session", "sessions", "progress", "running", "turns"})
+# Of these after an operation was recorded.
+_BESIDE_OPERATIONS = _UNTOUCHED | {_NEXT_SEQUENCE}
 _UNKNOWN = "the store knows no such checkpoint"
 _OPERATION = "INSERT INTO operation (id, workspace_key, type, at, undone, payload) VALUES (?, ?, ?, ?, ?, ?)"
 
@@ -314,7 +316,11 @@ class CatalogueReader:
 
         That may be a checkpoint that is deleted: undoing that leads back to it.
         """
-        said = self._database.read(lambda connection: rows.at(connection, workspace_key))
+        said = self._database.known(
+            ("said", workspace_key),
+            lambda: self._database.read(lambda connection: rows.at(connection, workspace_key)),
+            again=False,
+        )
         return said or self.stands_at(workspace_key)
 
     def place_fault(self, workspace_key: str) -> PlaceFault | None:
@@ -526,11 +532,39 @@ def _after(key: str, newest: CheckpointFacts, answers: Answers) -> Answers:
     left[_NEXT_SEQUENCE,] = (newest.sequence + 1,)
     before = cast("LatestFacts | None", answers.get(("latest", key)))
     if rows.is_whole(newest):
-        left["latest", key] = LatestFacts(newest=newest, at=newest)
-        left["at", key] = (newest,)
-    elif before is not None:
-        left["latest", key] = before.replace(newest=newest)
+        left |= _standing(key, newest=newest, at=newest)
+    else:
+        if before is not None:
+            left["latest", key] = before.replace(newest=newest)
+        left |= {question: answers[question] for question in (("said", key),) if question in answers}
     return left
+
+
+def _after_operation(key: str, stands: str | None, answers: Answers) -> Answers:
+    """Return what questions come to once an operation was recorded, as `_after` does.
+
+    ``stands`` is where the workspace stands since then; None where it did not move.
+    """
+    left = {question: found for question, found in answers.items() if question[0] in _BESIDE_OPERATIONS}
+    places = {question: answers[question] for question in _places(key) if question in answers}
+    if stands is None:
+        return left | places
+    before = cast("LatestFacts | None", places.get(("latest", key)))
+    at = None if before is None else before.at
+    # Most often it stands where it stood: of another place nothing is known.
+    if before is not None and at is not None and at.id == stands:
+        left |= _standing(key, newest=before.newest, at=at)
+    return left
+
+
+def _places(key: str) -> tuple[Question, ...]:
+    """Return the questions to which the answers tell where a workspace stands."""
+    return ("latest", key), ("at", key), ("said", key)
+
+
+def _standing(key: str, *, newest: CheckpointFacts, at: CheckpointFacts) -> dict[Question, object]:
+    """Return the answers where a workspace stands at a complete checkpoint that its row names."""
+    return dict(zip(_places(key), (LatestFacts(newest=newest, at=at), (at,), at.id), strict=True))
 
 
 def _put_step(connection: sqlite3.Connection, step: Effect, *, after: int) -> None:
@@ -652,17 +686,23 @@ class CatalogueWriter(CatalogueReader):
         """Take deletions back."""
         self._set("deleted_at", [(None, id) for id in checkpoints])
 
-    def add_operation(self, operation: Operation) -> None:
-        """Record an operation; from now on the workspace stands where it says, if it says so."""
+    def add_operation(self, operation: Operation, *, workspace: WorkspaceRow | None = None) -> None:
+        """Record an operation; from now on the workspace stands where it says, if it says so.
+
+        Its ``workspace`` is added with it unless that is there.
+        """
         columns = rows.operation_columns(operation)
+        key, stands = operation.workspace_key, operation.stands
 
         def insert(connection: sqlite3.Connection) -> None:
+            if workspace is not None:
+                rows.add_workspace(connection, workspace)
             connection.execute(_OPERATION, columns)
             reseal(connection, "operation", operation.id)
-            if operation.stands is not None:
-                rows.move(connection, operation.workspace_key, to=operation.stands)
+            if stands is not None:
+                rows.move(connection, key, to=stands)
 
-        self._database.write(insert)
+        self._database.write(insert, leaves=lambda _done, answers: _after_operation(key, stands, answers))
 
     def set_undone(self, operation: str, *, undone: bool) -> None:
         """Mark an operation as undone, or as standing again."""
@@ -671,6 +711,7 @@ class CatalogueWriter(CatalogueReader):
             "UPDATE operation SET undone = ? WHERE id = ?",
             [(undone, operation)],
             missing="the store knows no such operation",
+            leaves=lambda _done, answers: answers,  # nothing that is remembered is about operations
         )
 
     def set_generation(self, generation: str) -> None:
@@ -691,7 +732,13 @@ class CatalogueWriter(CatalogueReader):
             self._change("checkpoint", statement, changes, missing=_UNKNOWN)
 
     def _change(
-        self, table: str, statement: str, changes: Sequence[tuple[object, ...]], *, missing: str
+        self,
+        table: str,
+        statement: str,
+        changes: Sequence[tuple[object, ...]],
+        *,
+        missing: str,
+        leaves: Callable[[None, Answers], Answers] | None = None,
     ) -> None:
         """Carry out a statement for each change; a change ends with the key of its row."""
 
@@ -704,7 +751,7 @@ class CatalogueWriter(CatalogueReader):
                 if sound:
                     reseal(connection, table, key)
 
-        self._database.write(change)
+        self._database.write(change, leaves=leaves)
 
 
 class CatalogueMaintainer(CatalogueWriter):
