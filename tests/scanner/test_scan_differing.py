@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lastgood.model.tree import changed, compare, counts, tally
+from lastgood.restore.plan import DeletionEvidence, Since, plan
 from lastgood.scanner.watch import DirectoryWatch
 from lastgood.trees import Files, ScannedFiles
 from tools.desk import Desk
@@ -89,6 +90,49 @@ def test_what_differs_is_what_reading_both_trees_tells(
     edits = scan.edits(before)
     assert edits is None or [changed(*one) for one in edits] == expected
     assert (edits is not None) == (change in {_edit, _chmod, _touch})
+
+
+def _set_bits(root: Path) -> None:
+    os.chmod(root / "plain" / "three", 0o4755)
+    os.chmod(root / "a" / "one", 0o4644)
+    os.chmod(root / "a" / "deep", 0o1755)
+    (root / "b" / "link").unlink()
+    (root / "b" / "link").symlink_to("two")
+
+
+@pytest.mark.parametrize("change", [_edit, _add, _chmod, _change_kinds, _touch, _ignore, _set_bits])
+@pytest.mark.parametrize("fresh", [(), (b"plain/two", b"a/one")])
+def test_a_plan_of_edits_is_the_plan_of_both_trees(
+    desk: Desk, change: Callable[[Path], None], fresh: tuple[bytes, ...]
+) -> None:
+    """T1: what is known of the last scan spares a look at all else, and decides nothing."""
+    _lay(desk)
+    desk.save()
+    before = not_none(desk.previous)
+    change(desk.root)
+    scan = desk.scan(fresh=fresh)
+    evidence = DeletionEvidence(
+        ignored_then=lambda _path, directory: False,  # noqa: ARG005 - the protocol's
+        look=lambda _path: None,
+        spares=lambda path: path == b"b/one",
+    )
+    target = Files(before, desk.engine)
+    differing = list(compare(target, ScannedFiles(scan)))
+    read = [scan.was_read(one.path) for one in differing]
+    since = Since(root=scan.result.tree, differing=scan.differing, edits=scan.edits)
+    planned = plan(target, scan, evidence=evidence, since=since)
+    assert planned == plan(target, scan, evidence=evidence)
+    assert [scan.was_read(one.path) for one in differing] == read
+
+
+def test_a_scan_of_a_part_tells_no_edits(desk: Desk) -> None:
+    """S9: what it left out may be there, and may be gone."""
+    _lay(desk)
+    desk.save()
+    _edit(desk.root)
+    scan = desk.scan(budget=0.0)
+    assert scan.result.partial
+    assert scan.edits(not_none(desk.previous)) is None
 
 
 def test_what_the_last_scan_did_not_find_has_to_be_read(desk: Desk) -> None:

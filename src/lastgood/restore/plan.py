@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lastgood.literals import Action
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import RestorePlan
-    from lastgood.model.tree import Entry, Gap, Listings, Tree, TreeId
+    from lastgood.model.tree import Difference, Entry, Gap, Listings, Tree, TreeId
 
     # How much is known of a directory of the workspace: its scan, nothing but that it is there
     # (its contents have to be looked at one by one), or that it is not there.
@@ -133,11 +133,13 @@ def _by_path(gaps: Iterable[Gap]) -> Covering:
 class Since(Value):
     """What the last scan knows: of a directory that it saw as the target has it, only what differs counts.
 
-    ``root`` is the present tree, ``differing`` is `Scan.differing`.
+    ``root`` is the present tree, ``differing`` is `Scan.differing`. By ``edits``, which is `Scan.edits`, no
+    directory is gone through where nothing came, went or became of another kind since the target.
     """
 
     root: TreeId
     differing: Callable[[bytes, TreeId, TreeId], Listings | None]
+    edits: Callable[[TreeId], Sequence[Difference] | None] = lambda _before: None
 
 
 class Planner:
@@ -171,10 +173,28 @@ class Planner:
 
     def whole(self) -> None:
         """Plan for the whole workspace."""
+        edits = None if self._since is None else self._since.edits(self._target.root)
+        if edits is not None:
+            self._take_back(edits)
+            return
         sight: Sight = "unseen" if self._present.directory(b"") is None else "captured"
         now = None if self._since is None else self._since.root
         self._waiting.append((b"", self._target.root, sight, now))
         self._finish()
+
+    def _take_back(self, edits: Iterable[Difference]) -> None:
+        """Plan for paths that hold something else than the target does, and are of the kind that it wants.
+
+        All names are then names that a scan has captured, which are none that must not be written, and no
+        reason to keep counts that is about what goes, or about what a directory holds beside.
+        """
+        for path, _, want, have in edits:
+            if want is None or have is None or same_content(want, have):  # special bits are never put back
+                continue
+            if want.kind == DIRECTORY:
+                self._add(path, "chmod", want=want, have=have)
+            else:
+                self._wanted(path, want, (have, False))
 
     def scope(self, path: bytes) -> None:
         """Plan for one path and what is below it; the directories above are only made if need be."""

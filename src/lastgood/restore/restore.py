@@ -548,7 +548,9 @@ def _steps(
             evidence=evidence,
             paths=paths,
             discard=request.discard,
-            since=Since(root=snapshot.scan.result.tree, differing=snapshot.scan.differing),
+            since=Since(
+                root=snapshot.scan.result.tree, differing=snapshot.scan.differing, edits=snapshot.scan.edits
+            ),
         )
         return steps, ()
     from lastgood.restore.merge import merged_steps

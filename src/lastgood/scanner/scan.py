@@ -168,6 +168,9 @@ class WorkspaceScan:
         self._rows: dict[bytes, dict[bytes, Row] | None] = {}
         self._rows_then: dict[bytes, dict[bytes, Row] | None] = {}
         self._differing: dict[bytes, Listings | None] = {}
+        # What `edits` came to, and the paths of files and links among them that have other contents.
+        self._edits: tuple[Sequence[Difference] | None] | None = None
+        self._read: Collection[bytes] = ()
         self._listings: dict[bytes, Sequence[Entry]] = {}
         # The records of the last scan, whose details are among this one's.
         self._known = known
@@ -288,14 +291,16 @@ class WorkspaceScan:
         None unless the last scan says what it held, and nothing came, went or became of another kind since.
         """
         known = self._known.get(b"")
-        if known is None or not _is(known, before):
+        if known is None or not _is(known, before) or self.result.partial:
             return None
+        if self._edits is None:  # a plan and a guard ask for the same ones
+            found = self._read_edits() if self.edited is None else _told(self.edited)
+            self._edits = (None if found is None else sorted(found, key=_first),)
+            self._read = {path for path, status, *_ in found or () if status == "modified"}
+        return self._edits[0]
+
+    def _read_edits(self) -> list[Difference] | None:
         found: list[Difference] = []
-        if self.edited is not None:
-            found += [
-                (path, "modified", entry_of(was, None), entry_of(row, None)) for path, was, row in self.edited
-            ]
-            return sorted(found, key=_first)
         left = [b""]
         while left:
             path = left.pop()
@@ -310,7 +315,7 @@ class WorkspaceScan:
                         "mode" if one.oid == other.oid or one.kind == DIRECTORY else "modified"
                     )
                     found.append((join(path, row[NAME]), status, one, other))
-        return sorted(found, key=_first)
+        return found
 
     def _unlike(self, path: bytes) -> Sequence[tuple[Row, Row]] | None:
         """Return the captured rows of a directory that are not as they were; None if more is otherwise."""
@@ -377,6 +382,8 @@ class WorkspaceScan:
 
     def was_read(self, path: bytes) -> bool:
         """Tell whether it is certain that this scan read a file or link, and no cache told of it."""
+        if path in self._read:  # what it holds was not known before
+            return True
         above, _, name = path.rpartition(b"/")
         if above not in self._known or above not in self.snapshot.records:
             return False
@@ -498,6 +505,11 @@ class WorkspaceScan:
 
 _name: Callable[[Row], bytes] = itemgetter(NAME)
 _first: Callable[[Difference], bytes] = itemgetter(0)
+
+
+def _told(edited: Iterable[tuple[bytes, Row, Row]]) -> list[Difference]:
+    """Return files with other contents as differences."""
+    return [(path, "modified", entry_of(was, None), entry_of(row, None)) for path, was, row in edited]
 
 
 def _paired(old: Sequence[Row], new: Sequence[Row]) -> Iterable[tuple[Row | None, Row | None]]:
