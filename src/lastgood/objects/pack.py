@@ -585,6 +585,13 @@ class PackFile:
             self._keep(place, kind, content)
         return kind, content
 
+    def whole(self, offset: int, *, most: int) -> tuple[int, bytes | None]:
+        """Return an object's kind and content; no content of a delta, nor one of more bytes than ``most``."""
+        (kind, size, _, start), window = self.header(offset)
+        if kind in {OFS_DELTA, REF_DELTA} or size > most:
+            return kind, None
+        return kind, b"".join(self._inflate(window, start=start, size=size))
+
     def stream(self, offset: int) -> tuple[int, int, Iterator[bytes]] | None:
         """Return an object's kind, size and pieces, or None when it is a delta."""
         (kind, size, _, start), window = self.header(offset)

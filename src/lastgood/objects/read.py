@@ -71,6 +71,25 @@ class GitReader:
 
     def pieces(self, oid: bytes) -> Iterator[bytes]:
         """Yield the bytes of a blob in bounded memory; its id is proven after the last of them; `Damaged`."""
+        content = self._small(oid)
+        return self._large(oid) if content is None else iter((content,))
+
+    def _small(self, oid: bytes) -> bytes | None:
+        """Return a small blob, proven, out of the first pack that names it; None if it is not sound there."""
+        place = next(self.stored.find(oid), None)
+        if place is None:
+            return None
+        pack, offset = place
+        try:
+            self.stored.opened(pack)
+            kind, content = pack.whole(offset, most=_WHOLE_BYTES)
+        except (OSError, ValueError):
+            return None
+        is_it = content is not None and kind == BLOB and self.hasher.object_id(kind, content) == oid
+        return content if is_it else None
+
+    def _large(self, oid: bytes) -> Iterator[bytes]:
+        """Yield a blob that is too large to be proven first; one that is not is looked for everywhere."""
         for pack, offset in self._places(oid):
             streamed = self._stream(pack, offset, oid=oid)
             if streamed is None:
@@ -208,19 +227,9 @@ class GitReader:
             streamed = pack.stream(offset)
         except (OSError, ValueError):
             return None
-        if streamed is None or streamed[0] != BLOB:
+        if streamed is None or streamed[0] != BLOB or streamed[1] <= _WHOLE_BYTES:
             return None
-        if streamed[1] < _WHOLE_BYTES:
-            return self._whole(streamed[2], oid=oid)
         return self._proven(pack, streamed[2], oid=oid, size=streamed[1])
-
-    def _whole(self, pieces: Iterator[bytes], *, oid: bytes) -> Iterator[bytes] | None:
-        """Return a small blob in one piece, None if it is not sound: it is looked for elsewhere."""
-        try:
-            content = b"".join(pieces)
-        except (OSError, ValueError):
-            return None
-        return iter((content,)) if self.hasher.object_id(BLOB, content) == oid else None
 
     def _proven(self, pack: PackFile, pieces: Iterator[bytes], *, oid: bytes, size: int) -> Iterator[bytes]:
         running = self.hasher.begin(b"blob %d\0" % size, size=size)
