@@ -378,8 +378,9 @@ def _restored(
                 demand_consent(consent, made)
             if not any(step.forced for step in made.steps):
                 report = _carry_out(restoring, made, snapshot, target=request.target)
-                return report.replace(folder_made=folder_made)
-        return _scan_and_apply(restoring, made, request.target).replace(folder_made=folder_made)
+                return report.replace(folder_made=True) if folder_made else report
+        report = _scan_and_apply(restoring, made, request.target)
+        return report.replace(folder_made=True) if folder_made else report
 
 
 def demand_consent(consent: Callable[[Told], object], told: Told) -> None:

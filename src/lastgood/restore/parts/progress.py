@@ -33,13 +33,15 @@ def plan(context: Context, target: Checkpoint, *, standing: CurrentWork) -> tupl
 
     Nothing if they are the same, or if that of the checkpoint cannot be read (see `unreadable`).
     """
-    found = _decide(context, target, present=standing)
+    found = context.catalogue.moment(lambda: _decide(context, target, present=standing))
     return () if isinstance(found, PartOutcome) else found
 
 
 def unreadable(context: Context, target: Checkpoint) -> PartOutcome | None:
     """Return that progress stays because that of a checkpoint cannot be read; None where it can."""
-    if not lists_in_parts(target.manifest.progress) and not _waiting(context):
+    if not lists_in_parts(target.manifest.progress) and not context.catalogue.moment(
+        lambda: _waiting(context)
+    ):
         return None  # nothing of it is anywhere but in the catalogue
     found = _decide(context, target, present=current_work(context))
     return found if isinstance(found, PartOutcome) else None
