@@ -32,6 +32,8 @@ _COURTESY = 1.0
 # Nobody makes a store, or brings its catalogue up, for longer (in seconds).
 _LONGEST_TURN = 600.0
 _TURN_SLEEP = 0.002
+# So many bytes beside a lock say who holds it, whatever was said before.
+_SAID = 1024
 # Beside a lock, the file of whoever waits for it alone.
 _TURN = b".turn"
 _TAKEN = {errno.EAGAIN, errno.EACCES}
@@ -293,8 +295,8 @@ class ExclusiveLock(_Lock):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file is not None:
-            unlink_quietly(self._path + b".owner")  # it only explains
+        if self._file is not None and not self._say(b""):
+            unlink_quietly(self._path + b".owner")  # else it would name who holds it no more
         self.release()
 
     def _queue(self) -> None:
@@ -317,17 +319,25 @@ class ExclusiveLock(_Lock):
         """Say who holds the lock; a store that is full or read-only does not need it."""
         from lastgood.lock_owner import record
 
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._say(record(self._command))
+
+    def _say(self, words: bytes) -> bool:
+        """Write who holds the lock, or nobody, over what was said before; tell whether that could be.
+
+        The file stays: to make and to delete one takes ten times as long.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             descriptor = os.open(self._path + b".owner", flags, PRIVATE_FILE)
         except OSError:
-            return
+            return False
         try:
-            write_whole(descriptor, record(self._command))
+            write_whole(descriptor, words[:_SAID].ljust(_SAID, b"\n"))
         except OSError:
-            return
+            return False
         finally:
             os.close(descriptor)
+        return True
 
 
 class FolderTurn:

@@ -195,6 +195,27 @@ def test_a_dead_owner_is_not_named(start: Start, locks: FlockLocks) -> None:
     assert caught.value.message == "this workspace is held by another lastgood command"
 
 
+def test_who_has_let_go_is_not_named(locks: FlockLocks) -> None:
+    """Though it lives on, and the next ones hold the lock together."""
+    record = locks._workspace(KEY) + b".owner"
+    with locks.hold_workspace(KEY, wait=0):
+        assert lock_owner.describe(record).startswith(f"pid {os.getpid()} ")
+    assert lock_owner.describe(record) == ""
+    with locks.share_workspace(KEY, wait=0), pytest.raises(Busy) as caught, locks.hold_workspace(KEY, wait=0):
+        pass
+    assert caught.value.message == "this workspace is held by another lastgood command"
+
+
+def test_of_who_held_a_lock_before_nothing_is_left_to_be_told(place: bytes) -> None:
+    for command in ("lastgood " + "restore " * 400, "lastgood undo"):
+        locks = FlockLocks(place, command=command)
+        with locks.hold_workspace(KEY, wait=0):
+            told = lock_owner.describe(locks._workspace(KEY) + b".owner")
+            record = Path(os.fsdecode(locks._workspace(KEY) + b".owner")).read_text("ascii")
+    assert f"pid {os.getpid()} (lastgood undo) since " in told
+    assert "restore" not in record
+
+
 @pytest.mark.skipif(os.getuid() != 0 or shutil.which("unshare") is None, reason="needs root and unshare")
 def test_an_owner_in_another_pid_namespace_is_not_robbed(start: Start, locks: FlockLocks) -> None:
     holder = start("hold_workspace", prefix=("unshare", "--pid", "--fork", "--mount-proc", "--kill-child"))
