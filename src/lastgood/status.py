@@ -17,6 +17,7 @@ from lastgood.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeVar
 
     from lastgood.context import Context
     from lastgood.literals import State
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from lastgood.model.session import SessionReport
     from lastgood.model.tree import Change, Counts
     from lastgood.view import View
+
+    AnyChange = TypeVar("AnyChange", Change, ChangedPath)
 
 # Beyond this many packs reading slows down noticeably (measured: 17 ms a look-up at 1,000).
 _MANY_PACKS = 256
@@ -88,7 +91,7 @@ class Look(Value):
     """What a scan says of a workspace: how it differs from a checkpoint, and what rules leave out.
 
     ``drift`` is None where the checkpoint cannot be read; ``changed`` and ``ignored`` are
-    the first of the paths counted.
+    the first of the paths counted, those changed by `first_of_each`.
     """
 
     drift: Counts | None
@@ -126,10 +129,25 @@ def look_at(context: Context, view: View, checkpoint: Checkpoint) -> Look:
             changes = None
         return Look(
             drift=None if changes is None else counts(changes),
-            changed=tuple(ChangedPath(path=one.path, status=one.status) for one in (changes or ())[:_SHOWN]),
+            changed=tuple(
+                ChangedPath(path=one.path, status=one.status) for one in first_of_each(changes or (), _SHOWN)
+            ),
             ignored=scan.ignored_paths(),
             ignored_count=scan.result.ignored,
         )
+
+
+def first_of_each(changes: Sequence[AnyChange], most: int) -> list[AnyChange]:
+    """Return so many changes in their order: of each kind the first, so that many of one hide no other."""
+    if len(changes) <= most:
+        return list(changes)
+    ranks: dict[str, int] = {}
+    found = []
+    for place, one in enumerate(changes):
+        rank = ranks[one.status] = ranks.get(one.status, -1) + 1
+        if rank < most:
+            found.append((rank, place))
+    return [changes[place] for place in sorted(place for _, place in sorted(found)[:most])]
 
 
 def _interruption(context: Context) -> tuple[HealthNote, ...]:

@@ -77,6 +77,12 @@ def test_a_status_fits_into_the_window(kept: Command) -> None:
         assert len(lines) <= 23
         assert any("more: lastgood diff --stat" in line for line in lines)
     assert "added09" in kept("status").out
+    (kept.project / "a.txt").unlink()
+    kept("save", "without a.txt")
+    for number in range(12):
+        (kept.project / f"added{number:02}").unlink()
+    (kept.project / "zzz").touch()
+    assert any(line.endswith("zzz") for line in seen(kept, "status"))
 
 
 @pytest.mark.damages

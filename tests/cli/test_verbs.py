@@ -476,6 +476,20 @@ def test_status_says_where_the_workspace_stands_and_what_changed_since(kept: Com
     assert not re.search(r"^latest ", shown, re.MULTILINE)
 
 
+def test_many_deletions_hide_no_change_from_a_status(kept: Command) -> None:
+    """The one that is no deletion stands in its place among the first."""
+    for number in range(30):
+        (kept.project / f"b{number:02}").touch()
+    (kept.project / "z").write_text("one")
+    kept("save", "many")
+    for number in range(30):
+        (kept.project / f"b{number:02}").unlink()
+    (kept.project / "z").write_text("two")
+    shown = kept("status").out
+    assert len(re.findall(r"^ +deleted +b0\d$", shown, re.MULTILINE)) == 9
+    assert re.search(r"^ +modified +z\n +and 21 more: lastgood diff --stat$", shown, re.MULTILINE)
+
+
 def test_status_after_a_restore_names_where_one_stands_and_the_latest(kept: Command) -> None:
     """T15."""
     kept("restore", "one", "--yes")

@@ -484,7 +484,7 @@ class StatusReport(Value):
     """How things are with a workspace; sizes in bytes.
 
     ``at`` is the checkpoint at which it stands, ``latest`` the newest. ``drift`` is what changed since
-    ``at``, None if the workspace was not scanned; ``changed`` are the first of those paths.
+    ``at``, None if the workspace was not scanned; ``changed`` are the first of those paths, of each kind.
     ``session`` is the one under way, else the newest that did not finish; ``sessions`` are all those
     that live, ``incomplete`` all that ended without finishing and wait to be dealt with (rule P8).
     ``position`` is that of the session, outside any that of the workspace. ``store_parts`` is what the

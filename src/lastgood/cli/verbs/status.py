@@ -24,6 +24,7 @@ from lastgood.cli.wording import (
 )
 from lastgood.errors import Unsafe
 from lastgood.paths import printable, to_text
+from lastgood.status import first_of_each
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
@@ -99,7 +100,7 @@ def _fitting(
         return lines
     # One more goes for the line that counts the rest.
     most = max(_LEAST_CHANGED, len(report.changed) - over - 1)
-    shortened = report.replace(changed=report.changed[:most])
+    shortened = report.replace(changed=tuple(first_of_each(report.changed, most)))
     return console.facts(_facts(shortened, call, console, rows=rows))
 
 
@@ -286,7 +287,7 @@ def _checkpoints(report: StatusReport, call: Call) -> str:
 
 
 def _drift(report: StatusReport, call: Call, console: Console) -> list[tuple[str, str]]:
-    """Tell what changed since the checkpoint at which the workspace stands, the first paths by name."""
+    """Tell what changed since the checkpoint at which the workspace stands, the first paths of each kind."""
     if report.drift is None:
         return [("since then", "the folder is gone" if _is_gone(report) else "not looked at")]
     facts = [("since then", changes(report.drift))]
