@@ -109,11 +109,14 @@ class PlanExecutor:
         self._ready = ready
         self._full = full
         self._steps = steps
+        self._numbered: dict[Action, list[Numbered]] = {action: [] for action in _DONE}
+        for number, step in enumerate(steps):
+            self._numbered[step.action].append((number, step))
         self._directories = site.directories
         self._site = site
         self._flush = site.threads.sync_all
         self._displaced = Displaced(self._site, kept=kept, steps=steps, contents=contents)
-        removals = {step.path: step for step in steps if step.action in {"delete", "rmdir"}}
+        removals = {step.path: step for _, step in (*self._of("delete"), *self._of("rmdir"))}
         self._chunk = Chunk(
             self._site, objects, displaced=self._displaced, removals=removals, contents=contents
         )
@@ -172,7 +175,7 @@ class PlanExecutor:
         self._rewritten = {number for number, _ in linked}
         writes = [*self._of("write"), *linked]
         # What is last of all is carried through to the disk in the end.
-        is_last = len(linked) == len(self._of("chmod")) and not self._of("delete", "rmdir")
+        is_last = len(linked) == len(self._of("chmod")) and not (self._of("delete") or self._of("rmdir"))
         for start in range(0, len(writes), CHUNK):
             placed = self._write(writes[start : start + CHUNK])
             if is_last and start + CHUNK >= len(writes) and not self._site.moved:
@@ -190,8 +193,8 @@ class PlanExecutor:
             self._settle_each()
         self._settle_each()  # what a failing disk refused, before a directory counts as not empty for it
 
-    def _of(self, *actions: Action) -> list[Numbered]:
-        return [(number, step) for number, step in enumerate(self._steps) if step.action in actions]
+    def _of(self, action: Action) -> list[Numbered]:
+        return self._numbered[action]
 
     def _each(self, numbered: Iterable[Numbered], act: Callable[[int, Step], None]) -> list[Numbered]:
         """Do something for steps that went well so far, and return those that still do."""
@@ -240,10 +243,10 @@ class PlanExecutor:
         chunk = self._chunk
         self._site.close_gone()
         written = self._each(numbered, chunk.write)
-        chunk.flush(self._flush)
-        checked = self._each(written, chunk.check)
-        self._unsettled.update((number, step) for number, step in checked if is_content(step.have))
-        placed = self._each(checked, chunk.place)
+        if not chunk.flush(self._flush):
+            written = self._each(written, chunk.check)
+        self._unsettled.update((number, step) for number, step in written if is_content(step.have))
+        placed = self._each(written, chunk.place)
         for number, step in numbered:
             if number in self._remarks:
                 chunk.drop(number)
@@ -345,7 +348,7 @@ class PlanExecutor:
         self._site.expect(step, directory, name)
         self._unsettled[number] = step
         try:
-            self._displaced.remove(step)
+            self._displaced.remove(step, directory=directory, name=name)
         except FileNotFoundError:
             return  # somebody else was faster
         self._changed.add(parent(step.path))

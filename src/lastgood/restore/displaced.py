@@ -73,7 +73,7 @@ class Chunk:
         # By number of their step: files written and not yet renamed, with an open descriptor if synced later.
         self._beside: dict[int, Step] = {}
         self._open: dict[int, int] = {}
-        self._troubles: dict[int, OSError | None] = {}
+        self._troubles: dict[int, OSError] = {}
 
     def read_ahead(self, numbered: Iterable[tuple[int, Step]]) -> None:
         """Read what is to be written first, as far as it is little; nothing of the workspace is touched."""
@@ -123,12 +123,17 @@ class Chunk:
                 return len(content)
         return self._objects.copy_blob(want.oid, descriptor)
 
-    def flush(self, flush: Flush) -> None:
-        """Carry all contents through to the disk; `check` tells how that went."""
+    def flush(self, flush: Flush) -> bool:
+        """Carry all contents through to the disk; False if it did not take all: then `check` says which."""
         troubles = flush(list(self._open.values()))
-        self._troubles = {number: troubles.get(descriptor) for number, descriptor in self._open.items()}
+        self._troubles = {
+            number: troubles[descriptor]
+            for number, descriptor in self._open.items()
+            if descriptor in troubles
+        }
         while self._open:
             os.close(self._open.popitem()[1])
+        return not troubles
 
     def check(self, number: int, _step: Step) -> None:
         """Raise what went wrong for one file in `flush`."""
@@ -149,7 +154,7 @@ class Chunk:
         elif step.have.kind == DIRECTORY:
             self._take_for_directory(step)
         else:
-            self._displaced.replace(step)
+            self._displaced.replace(step, directory=directory, name=name)
         del self._beside[number]
 
     def _take_for_directory(self, step: Step) -> None:
@@ -241,11 +246,9 @@ class Displaced:
 
         return Kept(self._folder, token=self._site.token)
 
-    def replace(self, step: Step) -> None:
+    def replace(self, step: Step, *, directory: int, name: bytes) -> None:
         """Give a path the file or link that lies beside it; what it held takes the name of the old one."""
-        site = self._site
-        directory, name = site.place(step.path)
-        fresh, old = site.temporary(step.path), site.old(step.path)
+        fresh, old = self._site.temporary(step.path), self._site.old(step.path)
         if self._exchanging:
             # What bears a name without suffix is ours for certain, whoever finds it after a kill.
             take(fresh, directory, to=old, target=directory)
@@ -267,9 +270,8 @@ class Displaced:
             take(old, directory, to=name, target=directory)
             raise
 
-    def remove(self, step: Step) -> None:
+    def remove(self, step: Step, *, directory: int, name: bytes) -> None:
         """Move a path to the name of the old one."""
-        directory, name = self._site.place(step.path)
         take(name, directory, to=self._site.old(step.path), target=directory)
 
     def settle(self, step: Step) -> Settled | None:

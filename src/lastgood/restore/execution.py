@@ -362,23 +362,21 @@ def _proven(
     outcomes: Iterable[Outcome],
     contents: Mapping[bytes, bytes],
 ) -> tuple[tuple[Outcome, ...], dict[bytes, Proof]]:
-    """Return outcomes, and the proof for each path that changed, none of them where they are very many.
+    """Return outcomes, one a step, and the proof for each path that changed, none where they are very many.
 
     Without a proof it has failed: it does not hold what its step wants.
     """
-    wanted = {step.path: step.want for step in steps}
     proven: list[Outcome] = []
     brought: dict[bytes, Proof] = {}
     with context.applier.proving(contents) as prove:
-        for outcome in outcomes:
+        for step, outcome in zip(steps, outcomes, strict=True):
             told = outcome
             if outcome.result in EFFECTIVE:
-                want = wanted[outcome.path]
-                proof = prove(outcome.path, want)
-                if not same_content(proof.entry, want):
+                proof = prove(step.path, step.want)
+                if not same_content(proof.entry, step.want):
                     told = outcome.replace(result="failed", reason="changed while it was being restored")
                 elif len(brought) <= _MOST_KEPT:
-                    brought[outcome.path] = proof
+                    brought[step.path] = proof
             proven.append(told)
     return tuple(proven), {} if len(brought) > _MOST_KEPT else brought
 
