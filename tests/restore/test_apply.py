@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from lastgood import renames
 from lastgood.errors import Busy, Storage
 from lastgood.model.operation import Step
+from lastgood.restore.look import entry_at, open_regular
 from lastgood.restore.plan import inverse
-from lastgood.restore.site import entry_at, open_regular
 from tools.forest import TOKEN, Field, Names, Node, folder, stamps
 from tools.forks import die_before, ended, forked
 from tools.living import times_open

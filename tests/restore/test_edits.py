@@ -20,7 +20,8 @@ from lastgood.directories import Directories
 from lastgood.files import Beside
 from lastgood.model.operation import Outcome, Step
 from lastgood.model.tree import FILE, Entry
-from lastgood.restore.site import Site, Threads, discard
+from lastgood.restore.look import discard
+from lastgood.restore.site import Site, Threads
 from tools.forest import TOKEN, Field, Names, Node, folder, read_in, stamps
 from tools.values import not_none
 

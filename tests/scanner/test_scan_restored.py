@@ -15,7 +15,7 @@ import pytest
 
 from lastgood.errors import LastgoodError
 from lastgood.model.tree import Counts
-from lastgood.restore.site import PathReader
+from lastgood.restore.look import PathReader
 from lastgood.scanner import cache, read
 from lastgood.scanner.read import file_system, open_file
 from lastgood.scanner.restored import TouchedFolders

@@ -25,8 +25,9 @@ from lastgood.model.tree import (
 from lastgood.paths import ancestors, is_beyond, join, parent, printable, to_text
 from lastgood.renames import is_temporary, token_of
 from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
+from lastgood.restore.look import PathReader, content_at, in_memory
 from lastgood.restore.plan import ORDER, UNTOUCHED, action_between, in_order
-from lastgood.restore.site import Changed, PathReader, Site, Threads, content_at, in_memory
+from lastgood.restore.site import Changed, Site, Threads
 from lastgood.root import make_again, take_away
 
 TYPE_CHECKING = False

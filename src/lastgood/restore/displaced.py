@@ -27,7 +27,8 @@ from lastgood.files import write_whole
 from lastgood.model.tree import DIRECTORY, LINK, PERMISSION_BITS, same_content
 from lastgood.paths import join, parent, printable, to_text
 from lastgood.renames import exchange, is_there, take
-from lastgood.restore.site import Changed, discard, in_memory
+from lastgood.restore.look import discard, in_memory
+from lastgood.restore.site import Changed
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Step
     from lastgood.model.tree import Entry
     from lastgood.restore.kept import Kept
-    from lastgood.restore.site import Fate, Flush, Site
+    from lastgood.restore.look import Fate
+    from lastgood.restore.site import Flush, Site
 
 
 # --- Files and links, written beside their targets and exchanged: a reader sees the old or the new (rule

@@ -13,7 +13,7 @@ from lastgood.directories import OPEN_DIRECTORY, remove_below
 from lastgood.model.tree import DIRECTORY, LINK, same_content
 from lastgood.paths import join, parent
 from lastgood.renames import is_there, take
-from lastgood.restore.site import discard, entry_at, open_regular
+from lastgood.restore.look import discard, entry_at, open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from lastgood.model.path_safety import LONGEST_NAME
 from lastgood.model.report import MARKED, PARTLY
 from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, Entry, TreeId, same_content
 from lastgood.paths import LONGEST_PATH, Covering, ancestors, join, parent, printable, to_text, within
+from lastgood.restore.look import blob_id
 from lastgood.restore.plan import DELETED, SPARED, UNTOUCHED, action_between, barred, in_order, occupied, plan
-from lastgood.restore.site import blob_id
 from lastgood.trees import Files, tree_of
 from lastgood.value import Value
 
