@@ -222,14 +222,22 @@ class WorkspaceSnapshot:
                 current_work(context) if keeps else None,
             )
         )
-        self._generation = transaction.proven(generation, self._facts)
-        self._writer = transaction.writer()
-        self._empty = self._writer.stored_bytes
+        # What is loaded from here to the scan is loaded while another process looks.
+        begun = context.scanner.begin(context.root)
         try:
-            self.scan: Scan = context.scanner.scan(self._request(budget), writer=self._writer)
-        except BaseException:
-            self._writer.abandon()
-            raise
+            self._generation = transaction.proven(generation, self._facts)
+            self._writer = transaction.writer()
+            self._empty = self._writer.stored_bytes
+            try:
+                self.scan: Scan = context.scanner.scan(
+                    self._request(budget), writer=self._writer, begun=begun
+                )
+            except BaseException:
+                self._writer.abandon()
+                raise
+        finally:
+            if begun is not None:
+                begun.close()
         self.files: ScannedFiles = ScannedFiles(self.scan)
         # How paths are looked at within `looking`, through the directories that it keeps open.
         self.look: Look | None = None

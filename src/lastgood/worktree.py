@@ -173,10 +173,23 @@ class Scan(Protocol):
         """
 
 
+class ScanBegun(Protocol):
+    """A scan that has begun with a look, of which its scanner knows more."""
+
+    def close(self) -> None:
+        """End what still looks; harmless when repeated."""
+
+
 class Scanner(Protocol):
     """Reads a workspace; writes nothing inside it and runs nothing found there (rule S12)."""
 
-    def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan:
+    def begin(self, root: bytes) -> ScanBegun | None:
+        """Have another process begin to look at a workspace of which a scan follows; None where none pays.
+
+        Only while a lock keeps the workspace as it is. Whoever began it closes it.
+        """
+
+    def scan(self, request: ScanRequest, *, writer: ObjectWriter, begun: ScanBegun | None = None) -> Scan:
         """Read the workspace, adding new contents and directories to the writer.
 
         Raises `NotFound` if the root is gone, `Unsafe` if it is not a directory, `Storage` when the

@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import sys
+import termios
 import textwrap
 import time
 from collections.abc import Callable
@@ -19,10 +20,10 @@ import pytest
 import lastgood
 from lastgood.model.tree import changed, compare
 from lastgood.objects.engine import GitEngine
-from lastgood.scanner import cache, parallel, read, walk
+from lastgood.scanner import NAMES, cache, parallel, read
 from lastgood.scanner import scan as scanner
 from lastgood.scanner.cache import source_of
-from lastgood.scanner.read import Lister, Listing, open_file
+from lastgood.scanner.read import Lister, open_file
 from lastgood.scanner.scan import WorkspaceScanner
 from lastgood.scanner.select import Examiner, Node
 from lastgood.trees import Files
@@ -32,6 +33,7 @@ from tools.memory_engine import memory_engine
 
 if TYPE_CHECKING:
     from lastgood.scanner import Record
+    from lastgood.scanner.parallel import SharedLook
 
 
 class Count:
@@ -45,20 +47,6 @@ class Count:
     def __call__(self, name: bytes, *, directory: int) -> int:
         self.opened.append(name)
         return self._open(name, directory=directory)
-
-
-class Looks:
-    """Counts the directories that are looked at."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = 0
-        listing = Lister.list
-
-        def counted(lister: Lister, descriptor: int, *, known: Record | None) -> Listing:
-            self.count += 1
-            return listing(lister, descriptor, known=known)
-
-        monkeypatch.setattr(Lister, "list", counted)
 
 
 def plant(desk: Desk) -> None:
@@ -147,12 +135,12 @@ def test_only_what_changed_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) 
     assert desk.save().result == scan.result
 
 
-@pytest.mark.parametrize("large", [1, 20_000])
+@pytest.mark.parametrize(("large", "looking"), [(1, "then"), (1, "before"), (20_000, "then")])
 @pytest.mark.parametrize("seed", range(6))
 def test_any_series_of_changes_comes_out_as_without_a_cache(
-    desk: Desk, seed: int, large: int, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, seed: int, large: int, looking: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walk, "WORTHWHILE_FILES", large)
+    monkeypatch.setattr(cache, "WORTHWHILE_FILES", large)
     monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1 << 40)
     # One that stays remembers what it read and wrote; of names that are proven it looks at what it knows.
     stays = bool(seed % 2)
@@ -161,6 +149,7 @@ def test_any_series_of_changes_comes_out_as_without_a_cache(
     plant(desk)
     if stays:
         desk.scanner = desk.local()
+    desk.begins = looking == "before"
     for _ in range(12):
         before = desk.previous
         scan = desk.save()
@@ -179,22 +168,80 @@ def test_any_series_of_changes_comes_out_as_without_a_cache(
             change(desk, chance)
 
 
-def test_a_twin_looks_after_half_of_a_large_workspace(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk, "WORTHWHILE_FILES", 10)
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have two processes look at a few files as at thousands, however long that takes."""
+    monkeypatch.setattr(cache, "WORTHWHILE_FILES", 10)
     monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1 << 40)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(parallel, "_LEAST_PATIENCE_MS", 600_000)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+
+
+@pytest.mark.usefixtures("large")
+def test_a_twin_looks_at_all_that_is_left_to_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(desk)
     first = desk.save()
-    looks = Looks(monkeypatch)
+    desk.save()
+    looked: list[bytes] = []
+    asked = Lister.states_of
+
+    def counted(
+        lister: Lister, descriptor: int, record: Record, *, told: bytes | None = None
+    ) -> bytes | None:
+        looked.append(record[NAMES])
+        return asked(lister, descriptor, record, told=told)
+
+    monkeypatch.setattr(Lister, "states_of", counted)
     before = children(os.getpid())
+    begun = desk.begin()
+    assert begun is not None
+    look = begun.look
+    assert look is not None
+    assert eventually(lambda: not waiting(look))
+    desk.begin = lambda: begun  # type: ignore[method-assign]
+    desk.begins = True
     assert desk.save().result == first.result
-    assert 0 < looks.count < 14
+    assert looked == []
     assert set(children(os.getpid())) <= set(before)
 
 
+@pytest.mark.usefixtures("large")
+def test_a_look_that_was_begun_for_nothing_leaves_nothing(desk: Desk) -> None:
+    plant(desk)
+    desk.save()
+    before, opened = children(os.getpid()), descriptors()
+    begun = desk.begin()
+    assert begun is not None
+    assert len(set(children(os.getpid())) - set(before)) == 1
+    begun.close()
+    assert set(children(os.getpid())) <= set(before)
+    assert descriptors() == opened
+    begun.close()
+
+
+def waiting(look: SharedLook) -> bool:
+    """Tell whether a share waits for somebody to take it."""
+    return any(fcntl.ioctl(look._queue, termios.FIONREAD, bytes(4)))
+
+
+@pytest.mark.usefixtures("large")
+def test_two_processes_find_a_change_however_far_down_it_is(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "_SHARES", 1, raising=False)
+    deep = "b/" + "d/" * 80
+    for number in range(7):
+        desk.write(f"a/{number}", "flat")
+        desk.write(f"{deep}{number}" if number else f"{deep[:-2]}file", "deep")
+    time.sleep(0.06)
+    desk.save()
+    desk.save()
+    desk.write(f"{deep}1", "other")
+    assert desk.held(desk.save())[f"{deep}1".encode()][2] == b"other"
+
+
 def test_no_twin_where_forking_costs_more_than_it_saves(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk, "WORTHWHILE_FILES", 10)
+    monkeypatch.setattr(cache, "WORTHWHILE_FILES", 10)
     monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1)
     monkeypatch.setattr(os, "fork", None)
     plant(desk)
@@ -204,14 +251,16 @@ def test_no_twin_where_forking_costs_more_than_it_saves(desk: Desk, monkeypatch:
 
 @pytest.mark.parametrize("failing", ["dies", "hangs", "cannot be forked"])
 def test_a_twin_that_fails_costs_only_time(desk: Desk, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
-    monkeypatch.setattr(walk, "WORTHWHILE_FILES", 10)
+    monkeypatch.setattr(cache, "WORTHWHILE_FILES", 10)
     monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1 << 40)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     plant(desk)
     desk.save()
     desk.write("d1/e1/f1", "other")
 
-    def fail(*_given: object, **_named: object) -> None:
+    def fail(*given: Any) -> None:
+        for look in given[:1]:
+            next(iter(look._taken()))  # nobody else looks at that
         if failing == "hangs":
             time.sleep(600)
         raise OSError
@@ -219,7 +268,7 @@ def test_a_twin_that_fails_costs_only_time(desk: Desk, monkeypatch: pytest.Monke
     if failing == "cannot be forked":
         monkeypatch.setattr(os, "fork", fail)
     else:
-        monkeypatch.setattr(parallel, "_compare", fail)
+        monkeypatch.setattr(parallel.SharedLook, "_beside", fail)
     before = descriptors()
     result = desk.save().result
     assert descriptors() == before
@@ -232,10 +281,10 @@ def test_a_twin_with_much_to_say_ends_with_who_wanted_it(tmp_path: Path) -> None
     code = textwrap.dedent(
         f"""
         import os
-        from lastgood.scanner.parallel import ParallelWalk as Twin
+        from lastgood.scanner.parallel import SharedLook
         root = os.open({str(tmp_path)!r}, os.O_RDONLY)
-        parts = [b"gone" * 50 + b"%d" % number for number in range(2000)]
-        twin = Twin(root, parts=parts, records={{}}, lister=None)
+        names = [b"gone" * 50 + b"%d" % number for number in range(2000)]
+        twin = SharedLook(root, shares=[(b"", False, names)], records={{}}, lister=None)
         os.kill(os.getpid(), 9)
         """
     )

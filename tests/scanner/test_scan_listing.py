@@ -13,7 +13,7 @@ import pytest
 from lastgood.host import SystemClock
 from lastgood.model.tree import DIRECTORY, StoredTree, TreeId, compare
 from lastgood.paths import join
-from lastgood.scanner import NAMES, SEEN, evidence, states
+from lastgood.scanner import NAMES, SEEN, evidence, read, states
 from lastgood.scanner import scan as mounts
 from lastgood.scanner.read import Lister, Listing
 from lastgood.scanner.scan import WorkspaceScan
@@ -220,8 +220,8 @@ def test_times_prove_names_on_known_file_systems_alone(
     descriptor = os.open(tmp_path, os.O_RDONLY)
     device = os.fstat(descriptor).st_dev
     for number, proving in ((0xEF53, device), (0x65735546, None), (None, None)):
-        monkeypatch.setattr(mounts, "file_system_number", lambda _root, number=number: number)
-        assert mounts.proving_device(descriptor) == proving
+        monkeypatch.setattr(read, "file_system_number", lambda _root, number=number: number)
+        assert read.proving_device(descriptor) == proving
     os.close(descriptor)
 
 
@@ -273,7 +273,7 @@ def test_a_sheet_says_of_a_directory_itself_what_stat_does_and_tells_its_device(
 
 def test_of_the_kernels_own_files_times_prove_nothing() -> None:
     descriptor = os.open("/proc", os.O_RDONLY)
-    assert mounts.proving_device(descriptor) is None
+    assert read.proving_device(descriptor) is None
     os.close(descriptor)
 
 

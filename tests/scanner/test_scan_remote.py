@@ -91,7 +91,9 @@ def test_what_the_caller_added_before_is_not_lost(far: Desk) -> None:
     writer = far.engine.writer()
     before = writer.blob(b"added before")
     far.write("a", os.urandom(2_000_000))
-    scan = not_none(far.scanner).scan(request_of(far), writer=writer)
+    scanner = far.scanner
+    assert isinstance(scanner, RemoteScanner)
+    scan = scanner.scan(request_of(far), writer=writer)
     after = writer.blob(b"added after")
     writer.publish()
     assert far.engine.read_blob(before) == b"added before"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lastgood.scanner import parallel, walk
+from lastgood.scanner import cache, parallel
 from lastgood.settings import CaptureSettings
 from lastgood.testing.clock import FakeClock
 from tools.desk import Desk
@@ -189,7 +189,7 @@ def test_the_same_holds_with_a_cache(desk: Desk) -> None:
 
 def test_a_twin_leaves_out_nothing_that_is_forced(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """T2: a directory that looks as it did is looked at all the same if something in it is forced."""
-    monkeypatch.setattr(walk, "WORTHWHILE_FILES", 10)
+    monkeypatch.setattr(cache, "WORTHWHILE_FILES", 10)
     monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1 << 40)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     desk.write(".gitignore", "*.log\nbuild/\n")

@@ -11,11 +11,15 @@ from lastgood.engine import Engine
 from lastgood.host import Clock, ScanRequest, SystemClock
 from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.paths import join
+from lastgood.scanner.cache import load
+from lastgood.scanner.parallel import ScanBegun, begin_scan
 from lastgood.scanner.read import multigrain_device
+from lastgood.scanner.remote import RemoteScanner
 from lastgood.scanner.scan import WorkspaceScanner
 from lastgood.scanner.watch import DirectoryWatch
 from lastgood.settings import CaptureSettings
-from lastgood.worktree import Scan, Scanner
+from lastgood.workspace import ScannerOfChoice
+from lastgood.worktree import Scan
 from tools.memory_engine import memory_engine
 
 Held = dict[bytes, tuple[str, int, bytes]]
@@ -35,7 +39,9 @@ class Desk:
         self.exact_on: Callable[[int], int | None] = multigrain_device
         self.previous: TreeId | None = None
         self.generation = "first"
-        self.scanner: Scanner | None = None
+        self.scanner: WorkspaceScanner | RemoteScanner | ScannerOfChoice | None = None
+        # Whether a look by two processes begins before a scan is asked for.
+        self.begins = False
 
     def write(self, name: str | bytes, content: str | bytes = "content") -> bytes:
         path = os.path.join(os.fsencode(self.root), os.fsencode(name))
@@ -57,9 +63,24 @@ class Desk:
         fields["settings"] = CaptureSettings(**settings)  # type: ignore[arg-type]
         writer = self.engine.writer()
         scanner = self.scanner or self.local()
-        scan = scanner.scan(ScanRequest(**(fields | wanted)), writer=writer)  # type: ignore[arg-type]
+        request = ScanRequest(**(fields | wanted))  # type: ignore[arg-type]
+        begun = self.begin() if self.begins else None
+        if begun is None:
+            scan: Scan = scanner.scan(request, writer=writer)
+        else:
+            assert not isinstance(scanner, RemoteScanner)
+            try:
+                scan = scanner.scan(request, writer=writer, begun=begun)
+            finally:
+                begun.close()
         writer.publish(durable=False)
         return scan
+
+    def begin(self) -> ScanBegun | None:
+        """Have another process begin to look, if anything is known to look at."""
+        root = os.fsencode(self.root)
+        known = load(os.fsencode(self.cache), root)
+        return begin_scan(root, known, clock=self.clock) if known.is_large else None
 
     def local(self, *, watch: DirectoryWatch | None = None) -> WorkspaceScanner:
         """Return a scanner that works in this process."""

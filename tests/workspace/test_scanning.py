@@ -43,10 +43,13 @@ class Choice:
         self.desk.engine = self.engine
         self.here = 0
         self.elsewhere = 0
-        self.scanner = ScannerOfChoice(self._here, self._elsewhere, watch=lambda: None)
+        self.scanner = ScannerOfChoice(self._here, self._elsewhere, memory=self._memory, watch=lambda: None)
         self.desk.scanner = self.scanner
 
-    def _here(self, memory: CacheMemory | None, watch: DirectoryWatch | None) -> WorkspaceScanner:
+    def _memory(self) -> CacheMemory:
+        return CacheMemory(os.fsencode(self.desk.cache))
+
+    def _here(self, memory: CacheMemory, watch: DirectoryWatch | None) -> WorkspaceScanner:
         self.here += 1
         return WorkspaceScanner(
             cache=os.fsencode(self.desk.cache),

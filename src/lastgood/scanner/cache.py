@@ -13,7 +13,7 @@ import time
 from marshal import dumps, loads
 
 from lastgood.files import DIGEST_BYTES, digest, proven, read_proven
-from lastgood.scanner import LENGTH, START
+from lastgood.scanner import FILES, LENGTH, START
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -45,6 +45,9 @@ _ROW_BYTES = 100
 _REMEMBERED_DIRECTORIES = 2_000
 # Who saves again and again writes every so many seconds, and when about so many bytes of rows are owed.
 _PUT_OFF_SECONDS = 5.0
+# Below this number of files a second process costs more than it saves (measured: 29.6 ms against 21.8 at
+# 10,000 files).
+WORTHWHILE_FILES = 4_000
 _MOST_OWED = 1 << 19
 
 
@@ -167,6 +170,12 @@ class CachedTree:
         self.records: MutableMapping[bytes, Record] = records
         self.details: Details = details
 
+    @property
+    def is_large(self) -> bool:
+        """Whether there are so many files that two processes look at them in less time than one."""
+        top = self.records.get(b"")
+        return top is not None and top[FILES] >= WORTHWHILE_FILES
+
     def followed(self, conditions: Conditions, *, records: MutableMapping[bytes, Record]) -> CachedTree:
         """Return what a later look came to, whose rows are among these."""
         return CachedTree(
@@ -197,6 +206,11 @@ class CacheMemory:
         # The process that has yet to write it, 0 where none has.
         self._owed_by = 0
         self._written: float | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is known that one process is enough to look."""
+        return self.known is not None and not self.known.is_large
 
     def load(self, root: bytes) -> CachedTree:
         """Return what the last scan left; it is read only where somebody else has written since."""

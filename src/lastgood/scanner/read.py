@@ -251,6 +251,19 @@ def file_system_number(directory: int) -> int | None:
     return number
 
 
+# The file systems on which the times of a directory prove what names are in it (decision 021): local
+# ones, which change a directory's times together with its entries, by their numbers in <linux/magic.h>.
+# What is served from elsewhere, or by a program, may say the times that it remembers.
+_EXT_2_3_4, _XFS, _BTRFS, _F2FS = 0xEF53, 0x58465342, 0x9123683E, 0xF2F52010
+_ZFS, _TMPFS, _OVERLAY = 0x2FC12FC1, 0x01021994, 0x794C7630
+_KEEPING = frozenset({_EXT_2_3_4, _XFS, _BTRFS, _F2FS, _ZFS, _TMPFS, _OVERLAY})
+
+
+def proving_device(directory: int) -> int | None:
+    """Return the device of an open directory; None unless times are known to prove names there."""
+    return os.fstat(directory).st_dev if file_system_number(directory) in _KEEPING else None
+
+
 def _fields(path: bytes, *, named: bytes) -> list[bytes]:
     """Return the fields of the line that begins with a word; none if there is no such line."""
     with open(path, "rb", buffering=0) as file:
@@ -514,25 +527,18 @@ class Lister:
         except OSError:
             return _list_what_is_left(descriptor, names)
 
-    def states_of(self, descriptor: int, record: Record) -> bytes | None:
+    def states_of(self, descriptor: int, record: Record, *, told: bytes | None = None) -> bytes | None:
         """Return what is said of the entries of a directory if their names are proven to be those recorded.
 
-        None where that is not so, or one of them could not be asked.
+        None where that is not so, or one of them could not be asked. What was ``told`` just now is not asked
+        again.
         """
         if self.sheet is None:
             return None
         seen = os.fstat(descriptor)
         if seen.st_dev != self.device or evidence(seen) != record[SEEN]:
             return None
-        return self.sheet.ask(descriptor, names_of(record[NAMES]))
-
-    def is_as_known(self, descriptor: int, record: Record) -> bool:
-        """Tell whether a directory is as it was recorded, and no more could be known of it."""
-        states = self.states_of(descriptor, record)
-        if states is not None:
-            return signature(record[NAMES], states) == record[SIGNATURE]
-        listing = self.list(descriptor, known=record)
-        return listing.fits(record) and not listing.proves_more(record)
+        return told or self.sheet.ask(descriptor, names_of(record[NAMES]))
 
     def _is_exact(self, here: Evidence) -> bool:
         """Tell whether each change after a look at a directory on the device gives it other times."""

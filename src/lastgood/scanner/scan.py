@@ -52,10 +52,10 @@ from lastgood.scanner.cache import CachedTree, CacheMemory, Conditions, Details,
 from lastgood.scanner.read import (
     FileReader,
     Lister,
-    file_system_number,
     multigrain_device,
     names_in,
     open_root,
+    proving_device,
     state_of,
 )
 from lastgood.scanner.select import (
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from lastgood.model.tree import Difference, Entry, Listings
     from lastgood.scanner import Record, Row
     from lastgood.scanner.known_folders import KnownFolders
+    from lastgood.scanner.parallel import ScanBegun, SharedLook
     from lastgood.scanner.read import Listing
     from lastgood.scanner.watch import DirectoryWatch
 
@@ -600,20 +601,6 @@ class ScanLimits:
         return self.is_over()
 
 
-# --- On which file systems the times of a directory prove what names are in it (decision 021) ---
-
-# Local ones, which change a directory's times together with its entries, by their numbers in <linux/magic.h>.
-# What is served from elsewhere, or by a program, may say the times that it remembers.
-_EXT_2_3_4, _XFS, _BTRFS, _F2FS = 0xEF53, 0x58465342, 0x9123683E, 0xF2F52010
-_ZFS, _TMPFS, _OVERLAY = 0x2FC12FC1, 0x01021994, 0x794C7630
-_KEEPING = frozenset({_EXT_2_3_4, _XFS, _BTRFS, _F2FS, _ZFS, _TMPFS, _OVERLAY})
-
-
-def proving_device(directory: int) -> int | None:
-    """Return the device of an open directory; None unless times are known to prove names there."""
-    return os.fstat(directory).st_dev if file_system_number(directory) in _KEEPING else None
-
-
 # --- Reads a workspace into a tree, in this process ---
 
 # Asking about the file system takes as long as listing so many directories.
@@ -662,7 +649,12 @@ class WorkspaceScanner:
         self._exact_on = exact_on
 
     def scan(
-        self, request: ScanRequest, *, writer: ObjectWriter, thread_budget: ThreadBudget | None = None
+        self,
+        request: ScanRequest,
+        *,
+        writer: ObjectWriter,
+        thread_budget: ThreadBudget | None = None,
+        begun: ScanBegun | None = None,
     ) -> WorkspaceScan:
         """Read the workspace; `NotFound` or `Unsafe` for the root, `Storage` for the store's disk.
 
@@ -671,7 +663,7 @@ class WorkspaceScanner:
         pausing = gc.isenabled()
         gc.disable()  # nothing here is cyclic, and looking for cycles takes a third of a first scan
         try:
-            root = open_root(request.root)
+            root = open_root(request.root) if begun is None else os.dup(begun.root)
             try:
                 outside = Outside(request)
                 found = (
@@ -681,33 +673,56 @@ class WorkspaceScanner:
                 )
                 if found is not None:
                     return found
-                known = self._known(request.root)
+                known = self._known(request.root) if begun is None else begun.known
                 if thread_budget is not None:
                     thread_budget.begin(known.records)
-                again = False
-                while True:
-                    try:
-                        return self._scan(
-                            request,
-                            root=root,
-                            outside=outside,
-                            known=known,
-                            writer=writer,
-                            thread_budget=thread_budget,
-                            again=again,
-                        )
-                    except LinkMet:  # once at most: then everything is looked at
-                        pass
-                    except FolderMoved:  # once at most: another time it is a gap
-                        again = True
-                    except (DetailsLost, ImportLost):  # each of them once at most
-                        known = CachedTree(None, records={}, details=Details(self._folder, b""))
-                    outside = Outside(request)
+                return self._scan_again(
+                    request,
+                    root=root,
+                    outside=outside,
+                    known=known,
+                    writer=writer,
+                    thread_budget=thread_budget,
+                    begun=begun,
+                )
             finally:
                 os.close(root)
         finally:
             if pausing:
                 gc.enable()
+
+    def _scan_again(
+        self,
+        request: ScanRequest,
+        *,
+        root: int,
+        outside: Outside,
+        known: CachedTree,
+        writer: ObjectWriter,
+        thread_budget: ThreadBudget | None,
+        begun: ScanBegun | None,
+    ) -> WorkspaceScan:
+        """Scan, as often as it turns out that something has to be looked at once more."""
+        again = False
+        while True:
+            try:
+                return self._scan(
+                    request,
+                    root=root,
+                    outside=outside,
+                    known=known,
+                    writer=writer,
+                    thread_budget=thread_budget,
+                    again=again,
+                    begun=begun,
+                )
+            except LinkMet:  # once at most: then everything is looked at
+                pass
+            except FolderMoved:  # once at most: another time it is a gap
+                again = True
+            except (DetailsLost, ImportLost):  # each of them once at most
+                known = CachedTree(None, records={}, details=Details(self._folder, b""))
+            outside, begun = Outside(request), None
 
     def _known(self, root: bytes) -> CachedTree:
         """Return what the last scan left; it is read again unless it was this process's."""
@@ -763,6 +778,7 @@ class WorkspaceScanner:
         writer: ObjectWriter,
         thread_budget: ThreadBudget | None,
         again: bool,
+        begun: ScanBegun | None,
     ) -> WorkspaceScan:
         project, conditions = outside.project, outside.conditions
         if not known.records and project.objects:
@@ -770,13 +786,7 @@ class WorkspaceScanner:
         trust = _trust(known.conditions, conditions, previous=request.previous, writer=writer)
         bounds = ScanLimits(self._clock, budget=request.budget, thread_budget=thread_budget)
         reader = self._reader(request, root, writer)
-        lister = Lister(
-            device=_proving(root, known),
-            clock=self._clock,
-            exact_on=lambda: reader.exact_on(root),
-            watch=self._watch,
-        )
-        look = Look(known, lister=lister, began=self._clock.now())
+        look = self._look(known, root=root, reader=reader, begun=begun)
         try:
             if not request.forced and not request.fresh:
                 look.run(root, trust=trust, late=bounds.is_late)
@@ -800,6 +810,19 @@ class WorkspaceScanner:
         found = self._found(scan_pass, outside)
         look.end(found.result)
         return found
+
+    def _look(self, known: CachedTree, *, root: int, reader: FileReader, begun: ScanBegun | None) -> Look:
+        lister = Lister(
+            device=_proving(root, known),
+            clock=self._clock,
+            exact_on=lambda: reader.exact_on(root),
+            watch=self._watch,
+        )
+        if begun is None:
+            return Look(known, lister=lister, began=self._clock.now())
+        look = Look(known, lister=lister, began=begun.began)
+        look.shared = begun.look
+        return look
 
     def _reader(self, request: ScanRequest, root: int, writer: ObjectWriter) -> FileReader:
         cap = request.settings.max_file_size
@@ -840,13 +863,15 @@ class Look:
     """A look at the folders that this process knows, before any is judged.
 
     ``changed`` are those that are not as they were; None where all have to be walked through. ``result`` is
-    what a scan came to that found everything as it is. ``began`` is when it did.
+    what a scan came to that found everything as it is. ``began`` is when it did. ``shared`` is the look of
+    two processes that has begun already.
     """
 
     def __init__(self, known: CachedTree, *, lister: Lister, began: int) -> None:
         self.known: CachedTree = known
         self.lister: Lister = lister
         self.began: int = began
+        self.shared: SharedLook | None = None
         self.changed: dict[bytes, Listing] | None = None
         self.result: ScanResult | None = None
         self._folders: KnownFolders | None = None
@@ -944,6 +969,7 @@ class ScanPass:
             previous=previous,
             late=bounds.is_late,
             found=look.changed,
+            shared=look.shared,
         )
         self.records: MutableMapping[bytes, Record] = {}
         self.changed: bool = True

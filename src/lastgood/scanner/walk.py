@@ -7,7 +7,6 @@ others go to the examiner. Links are never followed, not even if they are swappe
 from __future__ import annotations
 
 import os
-import time
 
 from lastgood.errors import Storage
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
     from lastgood.model.tree import TreeId
     from lastgood.scanner import Record, Row
     from lastgood.scanner.cache import CachedTree, Details
+    from lastgood.scanner.parallel import SharedLook
     from lastgood.scanner.read import Lister
     from lastgood.scanner.select import Examiner, Forced, Node, Previous
     from lastgood.scanner.watch import DirectoryWatch
@@ -75,9 +75,6 @@ else:
     Protocol = object
 
 
-# Below this number of files a second process costs more than it saves (measured: 29.6 ms against 21.8 at
-# 10,000 files).
-WORTHWHILE_FILES = 4_000
 # Of workspaces of up to so many files it is remembered what was said of each, in 42 bytes; and of each
 # directory so often at most.
 _REMEMBERED_FILES = 10_000
@@ -112,16 +109,15 @@ class Trust:
 class Frame:
     """A directory whose subdirectories are being visited, the next one last in ``below``.
 
-    ``left`` are those that the other process reads. The descriptor is -1 while it is closed. ``inodes`` are
-    those of subdirectories, by name, as far as they were asked for.
+    The descriptor is -1 while it is closed. ``inodes`` are those of subdirectories, by name, as far as they
+    were asked for.
     """
 
-    __slots__ = ("below", "buried", "descriptor", "inodes", "left", "path", "token")
+    __slots__ = ("below", "buried", "descriptor", "inodes", "path", "token")
 
     def __init__(self, descriptor: int, *, path: bytes, token: bytes, below: list[bytes]) -> None:
         self.buried: Collection[bytes] = ()
         self.inodes: Mapping[bytes, int] = {}
-        self.left: list[bytes] = []
         self.descriptor: int = descriptor
         self.path: bytes = path
         self.token: bytes = token
@@ -155,7 +151,11 @@ class Walk:
         previous: Previous,
         late: Callable[[], bool],
         found: dict[bytes, Listing] | None = None,
+        shared: SharedLook | None = None,
     ) -> None:
+        self._is_large = snapshot.is_large
+        # What two processes have begun already.
+        self._shared = shared
         self._records = snapshot.records
         self._states = snapshot.states
         self._remembers = False
@@ -170,8 +170,8 @@ class Walk:
         self._previous = previous
         self._late = late
         self._trusting = trust.verdicts and trust.objects and not forced.fresh.any
-        self._parts: frozenset[bytes] = frozenset()  # what the other process reads
-        self._differing: set[bytes] | None = None  # what it found; None while that is not known
+        # What was said of what is in directories that are not as they were, where two processes looked.
+        self._differing: dict[bytes, bytes] | None = None
         # Where alone anything can have changed, and the way there; None where everything is looked at.
         self._ways: Collection[bytes] | None = None
         # The names of those, by the directory that they are in.
@@ -193,33 +193,49 @@ class Walk:
         if self._found is not None:
             self._go_by(root, self._found)
             return
-        parallel = None
         if self._trusting and self.watch is not None:
-            is_dependent = not (trust.index and trust.previous)
-            self._ways = self.watch.ways(self._records, is_dependent=is_dependent)
+            self._spare(self.watch.ways(self._records, is_dependent=self._is_dependent))
             if self._ways is not None:
                 from lastgood.scanner.revised import revise  # lazily: only where a process watches
 
                 self.kept = revise(self._records)
-                self._leading = by_parent(self._ways)
-        worthwhile = self.watch is None and top is not None and top[FILES] >= WORTHWHILE_FILES
-        if trust.verdicts and trust.objects and worthwhile:
+        elif trust.verdicts and trust.objects and self.watch is None and self._is_large:
+            self._share(root)
+        self._run(root, self._begun(os.dup(root), top, token))
+
+    @property
+    def _is_dependent(self) -> bool:
+        """Whether what depends on the index or the previous checkpoint has to be looked at."""
+        return not (self._trust.index and self._trust.previous)
+
+    def _share(self, root: int) -> None:
+        """Have two processes look which directories are not as they were, where that pays."""
+        look = self._shared
+        if look is None:
             from lastgood.scanner.parallel import begin
 
-            parallel = begin(root, records=self._records, lister=self._lister)
-        if parallel is None:
-            self._run(root, self._begun(os.dup(root), top, token))
+            look = begin(root, records=self._records, lister=self._lister)
+        if look is None:
             return
-        self._parts = frozenset(parallel.parts)
         try:
-            began = time.monotonic()
-            left_for_twin = self._run(root, self._visit(os.dup(root), b"", token))
-            self._differing = parallel.differing(after=time.monotonic() - began)
+            states = self._states if self._remembers else None
+            self._differing = look.differing(
+                late=None if self._late is never else self._late, remembered=states
+            )
         finally:
-            parallel.end()
-        self._parts = frozenset()
-        for frame in left_for_twin:
-            self._run(root, frame)
+            if look is not self._shared:  # else it is ended by whoever began it
+                look.end()
+        if self._trusting:
+            doubt = DOUBTFUL | DEPENDENT if self._is_dependent else DOUBTFUL
+            found = {path for path, record in self._records.items() if record[FLAGS] & doubt}
+            found |= self._differing.keys()
+            self._spare(found | ways(found))
+            self.kept = dict(self._records)
+
+    def _spare(self, found: Collection[bytes] | None) -> None:
+        """Look only at some directories, and those that lead to them, if that is known."""
+        if found is not None:
+            self._ways, self._leading = found, by_parent(found)
 
     def _go_by(self, root: int, found: dict[bytes, Listing]) -> None:
         """Go on where a look found that something is not as it was."""
@@ -254,39 +270,30 @@ class Walk:
 
     def _begun(self, descriptor: int, top: Record | None, token: bytes) -> Frame:
         """Look at the top, unless nothing was heard of it: it may hold thousands of folders."""
-        unheard = self.watch is not None and top is not None and self.watch.vouches(b"", top)
-        if unheard and top is not None and self._still_holds(top, b"", token):
+        known = top is not None and self._is_unchanged(top, b"") and self._still_holds(top, b"", token)
+        if top is not None and known:
             return self._take_over(top, b"", descriptor)
         return self._visit(descriptor, b"", token)
 
-    def _run(self, root: int, first: Frame) -> list[Frame]:
-        """Walk everything below a directory, and return what was left to the other process."""
+    def _run(self, root: int, first: Frame) -> None:
+        """Walk everything below a directory."""
         stack = [first]
-        left: list[Frame] = []
         try:
             while stack:
                 frame = stack[-1]
-                if frame.below:
-                    inside = self._enter(frame, frame.below.pop(), stack=stack, root=root)
-                    if inside is not None:
-                        _go_down(inside, stack)
+                if not frame.below:
+                    stack.pop().close()
                     continue
-                stack.pop().close()
-                if frame.left:
-                    frame.below = frame.left
-                    frame.left = []
-                    left.append(frame)
+                inside = self._enter(frame, frame.below.pop(), stack=stack, root=root)
+                if inside is not None:
+                    _go_down(inside, stack)
         finally:
             for frame in stack:
                 frame.close()
-        return left
 
     def _enter(self, frame: Frame, name: bytes, *, stack: Sequence[Frame], root: int) -> Frame | None:
         """Look at a subdirectory, and return it with those in it, if it can be entered and has to be."""
         path = frame.path + b"/" + name if frame.path else name
-        if path in self._parts:
-            frame.left.append(name)
-            return None
         above = BURIED if name in frame.buried else frame.token
         record = self._records.get(path)
         if (
@@ -374,7 +381,8 @@ class Walk:
         """
         record = self._records[path]
         try:
-            states = self._lister.states_of(descriptor, record)
+            told = None if self._differing is None else self._differing.get(path)
+            states = self._lister.states_of(descriptor, record, told=told)
             if (
                 states is None
                 or signature(record[NAMES], states) != record[SIGNATURE]

@@ -16,6 +16,7 @@ from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.settings import PACKS_DUE, PACKS_WHEN_IDLE
 from lastgood.store import is_absent, make_private
+from lastgood.value import cast
 from lastgood.workspace.arguments import (
     JOURNAL,
     KEPT,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from lastgood.model.calls import Observer
     from lastgood.model.checkpoint import HealthNote
     from lastgood.model.report import StoreSize
+    from lastgood.scanner import parallel
     from lastgood.scanner.cache import CacheMemory
     from lastgood.scanner.remote import RemoteScanner
     from lastgood.scanner.scan import WorkspaceScanner
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from lastgood.workspace.api import Workspace
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.opened import OpenWorkspace
-    from lastgood.worktree import Applier, ProjectGit, Scan, TextMerger, Transcripts
+    from lastgood.worktree import Applier, ProjectGit, Scan, ScanBegun, TextMerger, Transcripts
 
     Opened = TypeVar("Opened", bound=OpenWorkspace)
     # The settings that count, and what is wrong with files of them.
@@ -79,25 +81,42 @@ class ScannerOfChoice:
 
     def __init__(
         self,
-        here: Callable[[CacheMemory | None, DirectoryWatch | None], WorkspaceScanner],
+        here: Callable[[CacheMemory, DirectoryWatch | None], WorkspaceScanner],
         elsewhere: Callable[[], RemoteScanner],
         *,
+        memory: Callable[[], CacheMemory],
         watch: Callable[[], DirectoryWatch | None],
     ) -> None:
         self._watch = watch
         self._here = here
-        # The last one here: what it knows of the cache need not be read again.
-        self._local: WorkspaceScanner | None = None
+        self._memory_of = memory
+        # What scans here know of the cache need not be read again.
+        self._memory: CacheMemory | None = None
         self._elsewhere = elsewhere
         self._remote: RemoteScanner | None = None
         self._shunning = 0
         self._is_large = False
 
-    def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan:
+    def begin(self, root: bytes) -> ScanBegun | None:
+        """Have another process begin to look at a large workspace, where a scan of it would be here."""
+        if _count() or self._watch() is not None:
+            return None
+        memory = self._remembering()
+        if memory.is_small:
+            return None
+        known = memory.load(root)
+        if not known.is_large:
+            return None
+        from lastgood.scanner.parallel import begin_scan
+
+        # As for a scan, whatever clock a caller has.
+        return begin_scan(root, known, clock=SystemClock())
+
+    def scan(self, request: ScanRequest, *, writer: ObjectWriter, begun: ScanBegun | None = None) -> Scan:
         """Read the workspace."""
         watch = self._watch()
         if watch is None or not watch.take_turn():
-            return self._scan(request, writer=writer, watch=None)
+            return self._scan(request, writer=writer, watch=None, begun=begun)
         whole = False
         try:
             found = self._scan(request, writer=writer, watch=watch)
@@ -108,15 +127,24 @@ class ScannerOfChoice:
 
     def close(self) -> None:
         """Write what was put off, and let go of the process that scans; harmless when repeated."""
-        if self._local is not None:
-            self._local.memory.settle_up()
+        if self._memory is not None:
+            self._memory.settle_up()
         if self._remote is not None:
             self._remote.close()
 
-    def _scan(self, request: ScanRequest, *, writer: ObjectWriter, watch: DirectoryWatch | None) -> Scan:
+    def _scan(
+        self,
+        request: ScanRequest,
+        *,
+        writer: ObjectWriter,
+        watch: DirectoryWatch | None,
+        begun: ScanBegun | None = None,
+    ) -> Scan:
         # Where the process has nothing else to do, no thread hinders it.
         if not _busy_threads() or (watch is not None and not watch.is_guest):
-            return self._next(watch).scan(request, writer=writer)
+            return self._next(watch).scan(
+                request, writer=writer, begun=cast("parallel.ScanBegun | None", begun)
+            )
         found = self._beside_threads(request, writer=writer, watch=watch)
         if found is not None:
             return found
@@ -129,8 +157,12 @@ class ScannerOfChoice:
         return found
 
     def _next(self, watch: DirectoryWatch | None) -> WorkspaceScanner:
-        self._local = self._here(None if self._local is None else self._local.memory, watch)
-        return self._local
+        return self._here(self._remembering(), watch)
+
+    def _remembering(self) -> CacheMemory:
+        if self._memory is None:
+            self._memory = self._memory_of()
+        return self._memory
 
     def _beside_threads(
         self, request: ScanRequest, *, writer: ObjectWriter, watch: DirectoryWatch | None
@@ -555,8 +587,9 @@ class WorkspaceState:
         settings, told = self._carried_on(row.key)
         cache = opened.directory + b"/workspaces/" + row.key.encode()
         self._scanner = scanner = ScannerOfChoice(
-            lambda memory, watch: _here(opened, cache, watch=watch, memory=memory, stays=not self._passing),
+            lambda memory, watch: _here(opened, cache, watch=watch, memory=memory),
             lambda: _elsewhere(opened, cache),
+            memory=lambda: _cache_memory(cache, stays=not self._passing),
             watch=lambda: self._watch,
         )
         journal_of = lambda: _journal(cache)  # noqa: E731
@@ -606,20 +639,25 @@ class WorkspaceState:
 
 
 # What only some verbs need is loaded when they do: it is a third of the start-up of `list`.
-def _here(
-    opened: Store, cache: bytes, *, watch: DirectoryWatch | None, memory: CacheMemory | None, stays: bool
-) -> WorkspaceScanner:
+def _cache_memory(cache: bytes, *, stays: bool) -> CacheMemory:
     from lastgood.scanner.cache import CacheMemory
-    from lastgood.scanner.scan import WorkspaceScanner
 
     make_private(cache)
+    return CacheMemory(cache, stays=stays)
+
+
+def _here(
+    opened: Store, cache: bytes, *, watch: DirectoryWatch | None, memory: CacheMemory
+) -> WorkspaceScanner:
+    from lastgood.scanner.scan import WorkspaceScanner
+
     # How young a file is can only be told by the clock that its times come from, whatever a caller's says.
     return WorkspaceScanner(
         cache=cache,
         clock=SystemClock(),
         objects=opened.engine(),
         watch=watch,
-        memory=memory or CacheMemory(cache, stays=stays),
+        memory=memory,
     )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.engine import ObjectWriter
     from lastgood.host import ScanRequest
-    from lastgood.worktree import Scan, Scanner
+    from lastgood.worktree import Scan, ScanBegun, Scanner
 
     Result = TypeVar("Result")
 
@@ -74,8 +74,12 @@ class _Instead:
         self._scanner = scanner
         self._folder = folder
 
-    def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan:
+    def begin(self, root: bytes) -> None:
+        """Begin nothing: the other folder is empty."""
+
+    def scan(self, request: ScanRequest, *, writer: ObjectWriter, begun: ScanBegun | None = None) -> Scan:
         """Read the other folder."""
+        assert begun is None
         return self._scanner.scan(request.replace(root=self._folder), writer=writer)
 
 
