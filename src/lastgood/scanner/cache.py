@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lastgood.scanner import Record, Row
 
-    KnownFolders = Any  # of `known_folders`, which rests on what imports this
+    StatCache = Any  # of `stat_cache`, which rests on what imports this
     # Inode, size, modification and change time.
     Source = tuple[int, int, int, int]
 
@@ -161,10 +161,10 @@ class CachedTree:
         details: Details,
         source: Source | None = None,
         states: dict[bytes, bytes] | None = None,
-        folders: list[KnownFolders] | None = None,
+        folders: list[StatCache] | None = None,
     ) -> None:
         self.states: dict[bytes, bytes] = {} if states is None else states
-        self.folders: list[KnownFolders] = [] if folders is None else folders
+        self.folders: list[StatCache] = [] if folders is None else folders
         self.source: Source | None = source
         self.conditions: Conditions | None = conditions
         self.records: MutableMapping[bytes, Record] = records

@@ -82,9 +82,9 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import IgnoreState
     from lastgood.model.tree import Difference, Entry, Listings
     from lastgood.scanner import Record, Row
-    from lastgood.scanner.known_folders import KnownFolders
     from lastgood.scanner.parallel import ScanBegun, SharedLook
     from lastgood.scanner.read import Listing
+    from lastgood.scanner.stat_cache import StatCache
     from lastgood.scanner.watch import DirectoryWatch
 
 
@@ -786,17 +786,17 @@ class WorkspaceScanner:
         trust = _trust(known.conditions, conditions, previous=request.previous, writer=writer)
         bounds = ScanLimits(self._clock, budget=request.budget, thread_budget=thread_budget)
         reader = self._reader(request, root, writer)
-        look = self._look(known, root=root, reader=reader, begun=begun)
+        check = self._quick_check(known, root=root, reader=reader, begun=begun)
         try:
             if not request.forced and not request.fresh:
-                look.run(root, trust=trust, late=bounds.is_late)
-            if look.result is not None:
-                look.end(look.result)
-                return self._as_before(look.result, known, outside=outside)
+                check.run(root, trust=trust, late=bounds.is_late)
+            if check.result is not None:
+                check.end(check.result)
+                return self._as_before(check.result, known, outside=outside)
             scan_pass = ScanPass(
                 request,
                 outside=outside,
-                look=look,
+                check=check,
                 trust=trust,
                 objects=self._objects,
                 reader=reader,
@@ -804,14 +804,16 @@ class WorkspaceScanner:
             )
             scan_pass.run(root, sleep=self._sleep, again=again)
         finally:
-            look.close()
+            check.close()
         if not writer.settle_imports():
             raise ImportLost
         found = self._found(scan_pass, outside)
-        look.end(found.result)
+        check.end(found.result)
         return found
 
-    def _look(self, known: CachedTree, *, root: int, reader: FileReader, begun: ScanBegun | None) -> Look:
+    def _quick_check(
+        self, known: CachedTree, *, root: int, reader: FileReader, begun: ScanBegun | None
+    ) -> QuickCheck:
         lister = Lister(
             device=_proving(root, known),
             clock=self._clock,
@@ -819,10 +821,10 @@ class WorkspaceScanner:
             watch=self._watch,
         )
         if begun is None:
-            return Look(known, lister=lister, began=self._clock.now())
-        look = Look(known, lister=lister, began=begun.began)
-        look.shared = begun.look
-        return look
+            return QuickCheck(known, lister=lister, began=self._clock.now())
+        check = QuickCheck(known, lister=lister, began=begun.began)
+        check.shared = begun.look
+        return check
 
     def _reader(self, request: ScanRequest, root: int, writer: ObjectWriter) -> FileReader:
         cap = request.settings.max_file_size
@@ -859,7 +861,7 @@ class Outside:
         self.conditions: Conditions = _conditions(request, self.rules, index=self.project.signature)
 
 
-class Look:
+class QuickCheck:
     """A look at the folders that this process knows, before any is judged.
 
     ``changed`` are those that are not as they were; None where all have to be walked through. ``result`` is
@@ -874,15 +876,15 @@ class Look:
         self.shared: SharedLook | None = None
         self.changed: dict[bytes, Listing] | None = None
         self.result: ScanResult | None = None
-        self._folders: KnownFolders | None = None
+        self._folders: StatCache | None = None
         self._is_as_it_was = False
 
     def run(self, root: int, *, trust: Trust, late: Callable[[], bool]) -> None:
-        """Look, as far as the cache is believed."""
+        """Check, as far as the cache is believed."""
         known = self.known
         if self.lister.watch is not None or not known.states or not (trust.verdicts and trust.objects):
             return
-        from lastgood.scanner.known_folders import take_out  # lazily: a command looks once
+        from lastgood.scanner.stat_cache import take_out  # lazily: a command looks once
 
         folders = take_out(known.folders, known.records, known.states)
         if folders is None:
@@ -930,16 +932,16 @@ class ScanPass:
         request: ScanRequest,
         *,
         outside: Outside,
-        look: Look,
+        check: QuickCheck,
         trust: Trust,
         objects: ObjectReader,
         reader: FileReader,
         bounds: ScanLimits,
     ) -> None:
-        known = look.known
+        known = check.known
         self.known: CachedTree = known
         self.reader: FileReader = reader
-        self._bounds, self._token, self._began = bounds, outside.conditions.policy, look.began
+        self._bounds, self._token, self._began = bounds, outside.conditions.policy, check.began
         forced = Forced(request.forced, fresh=request.fresh)
         previous = Previous(request.previous, objects=objects)
         texts = IgnoreFiles(known.records, details=known.details, objects=objects, fresh={})
@@ -963,13 +965,13 @@ class ScanPass:
         self._walk = Walk(
             known,
             trust=trust,
-            lister=look.lister,
+            lister=check.lister,
             examiner=self.examiner,
             forced=forced,
             previous=previous,
             late=bounds.is_late,
-            found=look.changed,
-            shared=look.shared,
+            found=check.changed,
+            shared=check.shared,
         )
         self.records: MutableMapping[bytes, Record] = {}
         self.changed: bool = True

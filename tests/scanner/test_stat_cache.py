@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from lastgood.host import ScanResult
-from lastgood.scanner import known_folders
 from lastgood.scanner import scan as scanner
-from lastgood.scanner.known_folders import KnownFolders
+from lastgood.scanner import stat_cache
 from lastgood.scanner.read import Lister, Listing
 from lastgood.scanner.scan import WorkspaceScanner
+from lastgood.scanner.stat_cache import StatCache
 from lastgood.scanner.walk import Walk
 from tools.desk import Desk
 
@@ -123,7 +123,7 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(known: Desk, tmp_path: 
 
 
 def test_more_than_may_stay_open_is_left_to_the_walk(known: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_folders, "_MOST_FOUND", 2)
+    monkeypatch.setattr(stat_cache, "_MOST_FOUND", 2)
     opened = len(os.listdir("/proc/self/fd"))
     for folder in FOLDERS:
         known.write(f"{folder}/f-two", "other")
@@ -162,15 +162,15 @@ def test_a_folder_that_is_moved_before_it_is_opened_is_found_where_it_is(
 def test_two_scans_at_once_do_not_share_what_is_known(known: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     known.write("b/f-two", "other")
     within: list[ScanResult] = []
-    changed = KnownFolders.changed
+    changed = StatCache.changed
 
-    def beside(folders: KnownFolders, root: int, **named: Any) -> object:
+    def beside(folders: StatCache, root: int, **named: Any) -> object:
         found = changed(folders, root, **named)
-        monkeypatch.setattr(KnownFolders, "changed", changed)
+        monkeypatch.setattr(StatCache, "changed", changed)
         within.append(known.scan().result)
         return found
 
-    monkeypatch.setattr(KnownFolders, "changed", beside)
+    monkeypatch.setattr(StatCache, "changed", beside)
     assert known.save().result == within[0] == afresh(known)
 
 

@@ -43,23 +43,33 @@ _MOST_FOUND = 64
 _MOST_FILES = 4_000
 
 
-class KnownFolder:
+class CachedFolder:
     """What is known of one folder.
 
     ``asked`` are the names of what is in it, and one for itself; none where that is left to the lister.
-    With the ``answers`` came the ``states`` that belong to the record; ``came`` and ``told`` are the same of
-    a look of which no record may have been made yet, or ever will.
+    With the ``answers`` came the ``states`` that belong to the record; ``next_answers`` and ``next_states``
+    are the same of a look of which no record may have been made yet, or ever will.
     """
 
-    __slots__ = ("answers", "asked", "came", "depth", "name", "path", "record", "states", "told")
+    __slots__ = (
+        "answers",
+        "asked",
+        "depth",
+        "name",
+        "next_answers",
+        "next_states",
+        "path",
+        "record",
+        "states",
+    )
 
     def __init__(self, path: bytes, record: Record, *, depth: int) -> None:
         self.path: bytes = path
         self.name: bytes = path.rpartition(b"/")[2] or b"."
         self.depth: int = depth
         self.states: bytes | None = None
-        self.came: bytes = _UNKNOWN
-        self.told: bytes | None = None
+        self.next_answers: bytes = _UNKNOWN
+        self.next_states: bytes | None = None
         self.take(record)
 
     def take(self, record: Record) -> None:
@@ -76,16 +86,18 @@ class KnownFolder:
             self.take(record)
             self.states = states
         elif record[SIGNATURE] != was[SIGNATURE]:
-            self.answers = self.came if states is not None and states == self.told else _UNKNOWN
+            self.answers = (
+                self.next_answers if states is not None and states == self.next_states else _UNKNOWN
+            )
             self.states = states
         self.record = record
-        self.came, self.told = _UNKNOWN, None
+        self.next_answers, self.next_states = _UNKNOWN, None
 
 
-class KnownFolders:
+class StatCache:
     """All folders of a workspace, each after the one that it is in; for one scan at a time."""
 
-    def __init__(self, records: Mapping[bytes, Record], folders: Sequence[KnownFolder]) -> None:
+    def __init__(self, records: Mapping[bytes, Record], folders: Sequence[CachedFolder]) -> None:
         self._records = records
         self._folders = folders
         # How many are left to the lister whatever is said.
@@ -159,7 +171,7 @@ class KnownFolders:
                 return False
             record, asked, told = folder.record, folder.asked, None
             if asked and not any(map(ask, repeat(descriptor), asked, flags, mask, rows)):
-                told = folder.states if is_as_it_was(folder.answers) else _told(folder, lister)
+                told = folder.states if is_as_it_was(folder.answers) else _compared(folder, lister)
                 if told is not None and told is folder.states and not record[FLAGS] & doubt:
                     continue
             if len(found) >= _MOST_FOUND:
@@ -178,8 +190,8 @@ class KnownFolders:
 
 
 def take_out(
-    folders: list[KnownFolders], records: Mapping[bytes, Record], states: Mapping[bytes, bytes]
-) -> KnownFolders | None:
+    folders: list[StatCache], records: Mapping[bytes, Record], states: Mapping[bytes, bytes]
+) -> StatCache | None:
     """Return the folders that this process looked at last; None where it did not, or cannot go by them.
 
     Another scan that begins before they are put back has some of its own.
@@ -188,7 +200,7 @@ def take_out(
     if not states or top is None or top[FILES] > _MOST_FILES:
         return None
     try:
-        known: KnownFolders | None = folders.pop()
+        known: StatCache | None = folders.pop()
     except IndexError:
         known = None
     if known is None or not known.follows(records, states):
@@ -196,16 +208,16 @@ def take_out(
     return known
 
 
-def _folders_of(records: Mapping[bytes, Record]) -> KnownFolders | None:
+def _folders_of(records: Mapping[bytes, Record]) -> StatCache | None:
     """Return the folders of the last scan; None where they lie too deep, or not all can be come by."""
     top = records.get(b"")
     if top is None:
         return None
-    folders: list[KnownFolder] = []
+    folders: list[CachedFolder] = []
     left: list[tuple[bytes, Record, int]] = [(b"", top, 1)]
     while left:
         path, record, depth = left.pop()
-        folders.append(KnownFolder(path, record, depth=depth))
+        folders.append(CachedFolder(path, record, depth=depth))
         for name in reversed(record[BELOW]):
             inside = join(path, name)
             below = records.get(inside)
@@ -216,7 +228,7 @@ def _folders_of(records: Mapping[bytes, Record]) -> KnownFolders | None:
                 left.append((inside, below, depth + 1))
         if depth > _DEEPEST:
             return None
-    return KnownFolders(records, folders) if len(folders) == len(records) else None
+    return StatCache(records, folders) if len(folders) == len(records) else None
 
 
 def close(found: Mapping[bytes, Listing]) -> None:
@@ -241,7 +253,7 @@ def _listed(descriptor: int, record: Record, lister: Lister) -> Listing:
     return listing
 
 
-def _told(folder: KnownFolder, lister: Lister) -> bytes | None:
+def _compared(folder: CachedFolder, lister: Lister) -> bytes | None:
     """Return what the last answers say of what is in a folder: its ``states`` if all is as in its record.
 
     None where its names are not proven.
@@ -250,13 +262,13 @@ def _told(folder: KnownFolder, lister: Lister) -> bytes | None:
     assert sheet is not None
     record, many = folder.record, len(folder.asked) - 1
     answers = sheet.answers(many + 1)
-    folder.came, folder.told = _UNKNOWN, None
+    folder.next_answers, folder.next_states = _UNKNOWN, None
     if sheet.itself(many) != (record[SEEN], lister.device):
         return None
     states = sheet.columns(many)
     if states != folder.states:
         if signature(record[NAMES], states) != record[SIGNATURE]:
-            folder.came, folder.told = answers, states
+            folder.next_answers, folder.next_states = answers, states
             return states
         folder.states = states
     folder.answers = answers
