@@ -21,6 +21,7 @@ from lastgood.scanner.read import file_system, open_file
 from lastgood.scanner.restored import TouchedFolders
 from lastgood.scanner.watch import DirectoryWatch
 from lastgood.workspace import Workspace
+from tools.long_form import examples
 
 if TYPE_CHECKING:
     from lastgood.scanner import Evidence, Record
@@ -251,7 +252,8 @@ def test_a_tree_that_a_sweep_has_freed_is_stored_again_after_a_restore_has_led_t
 
 
 @pytest.mark.usefixtures("exact")
-@pytest.mark.parametrize(("seed", "opening"), [(0, {}), (1, {"watch": True})])
+@pytest.mark.parametrize("opening", [{}, {"watch": True}])
+@pytest.mark.parametrize("seed", range(examples(short=1, long=50)))
 def test_any_series_of_restores_comes_out_as_without_a_cache(
     opened: Open, project: Path, store: Path, seed: int, opening: dict[str, bool]
 ) -> None:
@@ -502,7 +504,8 @@ def meddle(project: Path, chance: random.Random) -> None:
 
 
 @pytest.mark.usefixtures("stamped")
-@pytest.mark.parametrize(("seed", "opening"), [(0, {}), (1, {"watch": True}), (2, {}), (3, {"watch": True})])
+@pytest.mark.parametrize("opening", [{}, {"watch": True}])
+@pytest.mark.parametrize("seed", range(examples(short=2, long=50)))
 def test_whatever_strangers_rename_at_any_step_of_a_restore_is_in_the_next_save(
     opened: Open,
     project: Path,
