@@ -487,8 +487,16 @@ def column_names(connection: sqlite3.Connection, table: str) -> set[str]:
     return {str(row[0]) for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
 
 
+# What `_fresh` comes to for a whole row, by table.
+_whole_seals: dict[str, str] = {}
+
+
 def _fresh(table: str, known: Collection[str] | None = None) -> str:
-    return _sealing(_present(table, known))
+    if known is not None:
+        return _sealing(_present(table, known))
+    if table not in _whole_seals:
+        _whole_seals[table] = _sealing(_present(table, None))
+    return _whole_seals[table]
 
 
 def _sealing(columns: Iterable[str]) -> str:
