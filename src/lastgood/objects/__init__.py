@@ -67,18 +67,23 @@ class Hasher:
     def begin(self, head: bytes, *, size: int) -> Digest:
         """Start a SHA-1 over ``head``; about ``size`` bytes are going to follow."""
         if self._left > 0:
-            self._left -= size
-            if self._left <= 0:
-                self._new = sha1_for(SHA1_SWITCH)
+            self._count(size)
         return self._new(head)
+
+    def _count(self, size: int) -> None:
+        self._left -= size
+        if self._left <= 0:
+            self._new = sha1_for(SHA1_SWITCH)
 
     def object_id(self, kind: int, content: bytes) -> bytes:
         """Return the id of an object."""
         size = len(content)
         head = b"%b %d\0" % (KIND_NAMES[kind], size)
+        if self._left > 0:
+            self._count(size)
         if size <= _JOIN_BYTES:
-            return self.begin(head + content, size=size).digest()
-        running = self.begin(head, size=size)
+            return self._new(head + content).digest()
+        running = self._new(head)
         running.update(content)
         return running.digest()
 

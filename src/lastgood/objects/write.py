@@ -138,7 +138,10 @@ class Deflater:
         """Compress an object into the draft, now or soon; OSError of this one or an earlier one."""
         if self._second is None:
             self._draft.add(oid, *self._entry(kind, content))
-            self._grow(len(content))
+            before = self._total
+            self._total = before + len(content)
+            if before < _PROCESS_BYTES <= self._total:
+                self._begin_second()
             return
         self._batch.append((kind, oid, content))
         self._batched += len(content)
@@ -204,13 +207,10 @@ class Deflater:
                 self.came.append((left, [(b"", 0, 0)] * left.count, b""))
         self._work(batch)
 
-    def _grow(self, size: int) -> None:
-        before = self._total
-        self._total = before + size
-        if before < _PROCESS_BYTES <= self._total:
-            from lastgood.objects.deflate_process import begin
+    def _begin_second(self) -> None:
+        from lastgood.objects.deflate_process import begin
 
-            self._second = begin(self._compressed)
+        self._second = begin(self._compressed)
 
     def _hand_over(self, second: DeflateProcess) -> None:
         batch, self._batch, self._batched = self._batch, [], 0
