@@ -474,13 +474,18 @@ def _planned(
             for step in made.steps
             if loses_content(step) and not snapshot.scan.was_read(step.path)
         }
-        with transaction.context.applier.looking() as present:
-            outdated = tuple(path for path, have in going.items() if not same_content(present(path), have))
+        outdated = _outdated(transaction.context, going) if going else ()
         if not outdated:
             yield made, snapshot
             return
     with WorkspaceSnapshot(transaction, fresh=outdated) as snapshot:
         yield _plan(view, request, snapshot), snapshot
+
+
+def _outdated(context: Context, going: Mapping[bytes, Entry | None]) -> tuple[bytes, ...]:
+    """Return the paths that hold something else than was found, by reading them."""
+    with context.applier.looking() as present:
+        return tuple(path for path, have in going.items() if not same_content(present(path), have))
 
 
 def _plan(view: View, request: RestoreRequest, snapshot: WorkspaceSnapshot) -> RestorePlan:
