@@ -542,11 +542,15 @@ def _inside(context: Context) -> str | None:
 
 
 def _newest_first(context: Context) -> Iterator[Operation]:
-    """Yield the workspace's operations; those before the one that is looked for are not even read."""
-    offset = 0
-    while found := context.catalogue.operations(context.key, limit=_PAGE, offset=offset):
+    """Yield the workspace's operations; of those before the one that is looked for hardly any are read.
+
+    Most often that is the newest.
+    """
+    offset, page = 0, 1
+    while found := context.catalogue.operations(context.key, limit=page, offset=offset):
         yield from found
         offset += len(found)
+        page = min(2 * page, _PAGE)
 
 
 def _is_freed(context: Context, operation: Operation) -> bool:
