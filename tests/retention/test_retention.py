@@ -237,6 +237,50 @@ def test_a_clock_that_went_ahead_and_came_back_costs_nothing() -> None:
     assert kept(jumped) == kept(history) == set(range(1, 31))
 
 
+def test_what_was_saved_while_the_clock_was_behind_is_not_older_than_what_was_saved_next() -> None:
+    """K1: the one before it may be of weeks ago."""
+    wrong = checkpoint(3, age=3650 * DAY)
+    conditions = Conditions(now=NOW, limit=500)
+    for history, gone in (
+        ([checkpoint(4, age=MINUTE), wrong, checkpoint(2, age=20 * DAY), checkpoint(1, age=30 * DAY)], 2),
+        ([checkpoint(4, age=8 * DAY), wrong, checkpoint(2, age=20 * DAY), checkpoint(1, age=30 * DAY)], 4),
+        ([wrong, checkpoint(2, age=20 * DAY), checkpoint(1, age=30 * DAY)], 2),
+    ):
+        found = explicit_decisions(history, keep=None, older_than=7 * DAY, conditions=conditions)
+        assert len([one for one in found if not one.keep]) == gone
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from([MINUTE, HOUR, DAY, 10 * DAY]),
+            st.sampled_from([0, 0, 5 * DAY, 3650 * DAY, -3650 * DAY]),
+        ),
+        max_size=20,
+    ),
+    asked=st.sampled_from([DAY, 7 * DAY, 30 * DAY]),
+)
+def test_nothing_goes_that_is_younger_than_asked_whatever_clock_it_was_saved_by(
+    steps: list[tuple[int, int]], asked: int
+) -> None:
+    """K1: where the clock was right at first and is now, and behind by more than has passed since then."""
+    passed = [0]
+    for step, _ in steps:
+        passed.append(passed[-1] + step)
+    ages = [passed[-1] - one for one in passed]
+    wrong = [0, *(jump for _, jump in steps)]
+    history = [
+        checkpoint(number, age=age - jump)
+        for number, (age, jump) in enumerate(zip(ages, wrong, strict=True), 1)
+    ][::-1]
+
+    conditions = Conditions(now=NOW, limit=500)
+    found = explicit_decisions(history, keep=None, older_than=asked, conditions=conditions)
+
+    gone = {one.id for one in found if not one.keep}
+    assert not [one.sequence for one in history if one.id in gone and ages[one.sequence - 1] <= asked]
+
+
 def test_a_wish_spares_only_what_is_permanent_or_needed() -> None:
     """K1: an explicit number or age asks of every kind alike."""
     history = [

@@ -291,19 +291,22 @@ def without(
 def ages_of(checkpoints: Sequence[Checkpoint], *, now: int) -> list[int]:
     """Return how old checkpoints (newest first by number) are, never more than their numbers prove.
 
-    Clocks jump: one that seems older than its predecessor is as old as that; one from the future is
-    as good as new.
+    Clocks jump: one that seems older than one before it is as old as the next one that does not, or as good
+    as new where there is none, and so is one from the future.
     """
-    ages: list[int] = []
+    believed: list[int | None] = []
     reached: int | None = None
     for one in reversed(checkpoints):
         made = one.manifest.created_at
-        if made > now:
-            ages.append(0)
-            continue
-        reached = made if reached is None else max(reached, made)
-        ages.append(now - reached)
-    return ages[::-1]
+        is_believed = made <= now and (reached is None or reached <= made)
+        believed.append(made if is_believed else None)
+        reached = made if is_believed else reached
+    ages: list[int] = []
+    later = now
+    for one, moment in zip(checkpoints, reversed(believed), strict=True):
+        later = later if moment is None else moment
+        ages.append(0 if one.manifest.created_at > now else now - later)
+    return ages
 
 
 def age_of(text: str) -> int:
