@@ -79,10 +79,13 @@ class Worker:
         return said
 
     def _speaks(self, patience: float | None) -> bool:
-        """Wait until there is something to hear; False if that takes too long."""
+        """Wait until there is something to hear; False if that takes too long, or nobody can wait."""
         if patience is None:
             return True
-        from select import POLLIN, poll
+        try:
+            from select import POLLIN, poll
+        except ImportError:  # of a file: too many are open to open that
+            return False
 
         waiting = poll()
         waiting.register(self._receiving, POLLIN)

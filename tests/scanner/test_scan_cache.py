@@ -219,6 +219,48 @@ def test_a_look_that_was_begun_for_nothing_leaves_nothing(desk: Desk) -> None:
     begun.close()
 
 
+@pytest.mark.usefixtures("large")
+def test_two_processes_hold_what_one_does_when_no_time_is_left(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(desk)
+    desk.save()
+    desk.save()
+    found = desk.scan(budget=0.0).result
+    monkeypatch.setattr(cache, "WORTHWHILE_FILES", 1_000)
+    assert found.partial
+    assert desk.scan(budget=0.0).result == found
+
+
+@pytest.mark.usefixtures("large")
+def test_all_is_walked_through_where_too_many_files_are_open_to_hear_the_twin(desk: Desk) -> None:
+    """S14: neither is it taken for unchanged, nor for a fault."""
+    plant(desk)
+    desk.save()
+    root = os.fsencode(desk.root)
+    code = textwrap.dedent(
+        f"""
+        import os, resource, sys
+        from lastgood.host import SystemClock
+        from lastgood.scanner import parallel
+        from lastgood.scanner.cache import load
+        parallel.RESIDENT_BYTES_A_FILE = 1 << 40
+        os.sched_getaffinity = lambda _: {{0, 1}}
+        known = load({os.fsencode(desk.cache)!r}, {root!r})
+        begun = parallel.begin_scan({root!r}, known, clock=SystemClock())
+        assert "select" not in sys.modules or "select" in sys.builtin_module_names
+        used = max(map(int, os.listdir("/proc/self/fd")))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used, used))
+        print(begun.look.differing().keys() >= known.records.keys() > set())
+        begun.close()
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 def waiting(look: SharedLook) -> bool:
     """Tell whether a share waits for somebody to take it."""
     return any(fcntl.ioctl(look._queue, termios.FIONREAD, bytes(4)))

@@ -39,7 +39,7 @@ _SHARES = 48
 _MOST_SHARES = 2_000
 _NUMBER_BYTES = 2
 _LEAST_PATIENCE_MS = 500
-_PATIENCE = 3  # times as long as our own part took
+_PATIENCE = 3  # times as long as all before took
 _LENGTH_BYTES = 8
 _DEEPEST = 64
 
@@ -127,6 +127,7 @@ class SharedLook:
     def __init__(
         self, root: int, *, shares: Sequence[Share], records: Mapping[bytes, Record], lister: Lister
     ) -> None:
+        self._began = time.monotonic()
         self._root = root
         self._shares = shares
         self._records = records
@@ -152,7 +153,6 @@ class SharedLook:
         that no time is left. What was said of the others is ``remembered`` by their signatures, as far as it
         is known here.
         """
-        began = time.monotonic()
         found: Differing = {}
         ours: set[int] = set()
         for number in self._taken():
@@ -160,7 +160,7 @@ class SharedLook:
                 break
             self._compare(self._shares[number], found, remembered=remembered)
             ours.add(number)
-        told = None if late is not None and late() else self._told(after=time.monotonic() - began)
+        told = None if late is not None and late() else self._told()
         os.close(self._queue)
         self._queue = -1
         if told is None:
@@ -188,9 +188,9 @@ class SharedLook:
         body = dumps(found)
         tell(len(body).to_bytes(_LENGTH_BYTES, "big") + body)
 
-    def _told(self, *, after: float) -> Differing | None:
-        """Return what the other process has to say, None if it fails to; ``after`` seconds of our work."""
-        patience = max(_LEAST_PATIENCE_MS, after * 1000 * _PATIENCE)
+    def _told(self) -> Differing | None:
+        """Return what the other process has to say; None if it fails to, or takes too long for that."""
+        patience = max(_LEAST_PATIENCE_MS, (time.monotonic() - self._began) * 1000 * _PATIENCE)
         length = int.from_bytes(self._companion.hear(_LENGTH_BYTES, patience=patience), "big")
         said = self._companion.hear(length, patience=patience)
         if not length or len(said) != length:
