@@ -14,13 +14,14 @@ import pytest
 import lastgood as package
 from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import completed
-from lastgood.cli.plans import at_work_lines, choosing_lines, done_words
+from lastgood.cli.plans import at_work_lines, choosing_lines, done_words, run_line
 from lastgood.cli.reader import read
 from lastgood.cli.wording import count, fitted
 from lastgood.model.operation import CONFLICT, Outcome, PartOutcome
 from lastgood.model.session import Session
 from lastgood.processes import ProcFiles
 from tools.command import COMMAND, Command, told
+from tools.report_records import session
 from tools.terminal import Terminal
 
 
@@ -226,6 +227,13 @@ def test_a_process_is_told_by_its_number_to_be_ended_only_where_that_is_its_numb
     ]
     ends = [line.partition(" Quit it before you go on, ")[2] for line in at_work_lines(sessions)]
     assert ends == [f"in its window or by: kill {os.getpid()}", "in its window.", "in its window."]
+
+
+def test_a_session_whose_processes_are_gone_is_not_said_to_have_outlived_its_lease() -> None:
+    """P1: that takes a day; who was at work in it is known to be gone at once."""
+    left = session("sess_1", started=0, state="incomplete")
+    assert "its lease ran out" in run_line(left, now=1)
+    assert "who was at work in it is gone" in run_line(left.replace(owner_state="dead"), now=1)
 
 
 def test_a_place_that_takes_over_one_checkpoint_says_so(kept: Command, tmp_path: Path) -> None:

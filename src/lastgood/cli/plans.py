@@ -617,7 +617,8 @@ def _why_ended(run: SessionReport) -> str:
     if session.ended_by in _LEFT:
         return _LEFT[session.ended_by]
     if session.owner.pid is None:
-        return "stopped without finishing, its lease ran out"
+        why = "who was at work in it is gone" if run.owner_state == "dead" else "its lease ran out"
+        return f"stopped without finishing, {why}"
     return f"stopped without finishing, process {session.owner.pid} is gone"
 
 
