@@ -24,9 +24,13 @@ class _Log:
             ]
         self.operations.insert(0, Operation(id=id, workspace_key="w", type=kind, at=0, of=of))
 
+    def find(self, id: str) -> Operation | None:
+        """Return one operation."""
+        return next((one for one in self.operations if one.id == id), None)
+
     def next(self) -> tuple[str | None, str | None]:
         """Return what undo and redo would act on."""
-        back, on = to_undo(self.operations), to_redo(self.operations)
+        back, on = to_undo(self.operations), to_redo(self.operations, find=self.find)
         return None if back is None else back.id, None if on is None else on.id
 
 
@@ -53,3 +57,16 @@ def test_a_new_operation_ends_the_line_of_those_undone_before_it() -> None:
     assert log.next() == ("restored", None)
     log.do("u2", "undo", of="restored")
     assert log.next() == (None, "restored")
+
+
+def test_what_came_before_the_newest_operation_is_not_asked_for_by_a_redo() -> None:
+    log = _Log()
+    log.do("old")
+    log.do("new")
+    log.do("u1", "undo", of="new")
+    log.do("u2", "undo", of="old")
+    asked = iter(log.operations)
+    on = to_redo(asked, find=log.find)
+    assert on is not None
+    assert on.id == "old"
+    assert [one.id for one in asked] == ["old"]

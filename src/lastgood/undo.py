@@ -39,7 +39,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Literal
 
     from lastgood.context import Context
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     # What becomes of changes since: by default they refuse it, forced they go, merged they stay.
     Way = Literal["force", "merge"]
+    Find = Callable[[str], Operation | None]
 
 
 # --- The way back from a restore, or forth again: what changed since refuses it, goes, or stays (rule T8)
@@ -329,31 +330,25 @@ def to_undo(operations: Iterable[Operation], *, session: str | None = None) -> O
     )
 
 
-def to_redo(operations: Sequence[Operation], *, session: str | None = None) -> Operation | None:
-    """Return the operation that `redo` brings again: the last one undone.
+def to_redo(operations: Iterable[Operation], *, find: Find, session: str | None = None) -> Operation | None:
+    """Return the operation that `redo` brings again: the last one undone."""
+    return next(iter(redo_line(operations, find=find, session=session)), None)
 
-    A new operation ends the line of those undone before it. Within a session its own count alone.
+
+def redo_line(operations: Iterable[Operation], *, find: Find, session: str | None = None) -> list[Operation]:
+    """Return the operations that `redo` brings again, in its order: the last one undone first.
+
+    ``operations`` are newest first, as far as they are asked for; ``find`` looks one up. A new operation ends
+    the line of those undone before it; within a session its own count alone. An undo or redo of which nothing
+    succeeded is among them, and its operation as it was before.
     """
-    return next(iter(redo_line(operations, session=session)), None)
-
-
-def redo_line(operations: Sequence[Operation], *, session: str | None = None) -> list[Operation]:
-    """Return the operations that `redo` brings again, in its order.
-
-    An undo or redo of which nothing succeeded is among them, and its operation as it was before.
-    """
-    line: dict[str, None] = {}
-    own = {one.id for one in operations if session in {None, one.session}}
-    for one in reversed(operations):
-        if (one.of or one.id) not in own:
-            continue
-        if one.type in _ASKED_FOR:
-            line.clear()
-        elif one.type == "undo" and one.of is not None:
-            line.pop(one.of, None)
-            line[one.of] = None
-    undone = {one.id: one for one in operations if one.undone}
-    return [undone[id] for id in reversed(line) if id in undone]
+    line: dict[str, Operation | None] = {}
+    for one in operations:
+        if one.type in _ASKED_FOR and session in {None, one.session}:
+            break
+        if one.type == "undo" and one.of is not None and one.of not in line:
+            line[one.of] = find(one.of)
+    return [one for one in line.values() if one and one.undone and session in {None, one.session}]
 
 
 # --- undo, redo: operations taken back and brought again, in order (rule T8) ---
@@ -418,7 +413,7 @@ def _found(context: Context, type: Direction, *, of: str | None) -> Operation:
         operations = (one for one in _newest_first(context) if not _is_freed(context, one))
         found = to_undo(operations, session=session)
     else:
-        found = to_redo(context.catalogue.operations(context.key), session=session)
+        found = to_redo(_newest_first(context), find=context.catalogue.operation, session=session)
     _refuse_other(found, of, type=type)
     if found is None:
         raise _nothing(context, type)
@@ -464,7 +459,7 @@ def within_reach(context: Context, type: Direction) -> tuple[Operation, ...]:
         found = (one for one in _newest_first(context) if not _is_freed(context, one))
         line = [one for one in found if to_undo((one,), session=session)]
     else:
-        line = redo_line(context.catalogue.operations(context.key), session=session)
+        line = redo_line(_newest_first(context), find=context.catalogue.operation, session=session)
     end = next((place for place, one in enumerate(line) if _is_lost(context, one, type=type)), len(line))
     return tuple(line[:end])
 
