@@ -194,7 +194,7 @@ class Planner:
             if want.kind == DIRECTORY:
                 self._add(path, "chmod", want=want, have=have)
             else:
-                self._wanted(path, want, (have, False))
+                self._bring(path, want, (have, False))
 
     def scope(self, path: bytes) -> None:
         """Plan for one path and what is below it; the directories above are only made if need be."""
@@ -342,14 +342,17 @@ class Planner:
         return find
 
     def _wanted(self, path: bytes, want: Entry, found: Found) -> None:
-        have, left_out = found
         if want.kind == DIRECTORY:
             self._wanted_directory(path, want, found)
-        elif is_directory(have):
+        elif is_directory(found[0]):
             self._replace_directory(path, want, found)
-        elif same_content(want, have):
-            return
-        elif have is not None and path not in self._given and self._spares(path):
+        elif not same_content(want, found[0]):
+            self._bring(path, want, found)
+
+    def _bring(self, path: bytes, want: Entry, found: Found) -> None:
+        """Plan for a file or link to be brought where another one is, or none."""
+        have, left_out = found
+        if have is not None and path not in self._given and self._spares(path):
             self._add(path, "keep", have=have, reason=SPARED)
         else:
             self._add(path, action_between(want, have), want=want, have=have, forced=left_out)
