@@ -588,6 +588,19 @@ def test_workspaces_are_listed_from_anywhere(kept: Command) -> None:
     assert str(kept.project) in kept("workspace", "list", cwd=kept.store.parent).out
 
 
+def test_the_list_of_workspaces_says_where_work_did_not_finish(kept: Command) -> None:
+    """K8, P8: of eight worktrees with an agent each, that of the one that died."""
+    assert "Session" not in kept("workspace", "list").out
+    with subprocess.Popen(["sleep", "600"]) as agent:
+        kept("session", "start", "--goal", "prices", "--owner-pid", str(agent.pid))
+        assert kept("workspace", "list").out.splitlines()[1].endswith(" present  active")
+        agent.kill()
+    assert kept("workspace", "list").out.splitlines()[1].endswith(" present  incomplete")
+    assert kept("workspace", "list", "--json").json["workspaces"][0]["session"] == "incomplete"
+    kept("recover", "--fresh")
+    assert kept("workspace", "list").out.splitlines()[1].endswith(" present")
+
+
 def test_workspaces_are_listed_although_a_projects_file_is_broken(kept: Command) -> None:
     """Rules K7, K8: what lies in the folder has no say in it."""
     (kept.project / ".lastgood.toml").write_text("no toml", encoding="utf-8")

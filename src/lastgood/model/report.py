@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         NotHeldReason,
         Result,
         RewindUnit,
+        SessionState,
         State,
     )
     from lastgood.model.checkpoint import Checkpoint, GitState, HealthNote, SaveReport
@@ -556,7 +557,8 @@ class VerifyReport(Value):
 class WorkspaceSummary(Value):
     """A workspace that the store knows. ``present`` is False when its folder is not on this machine now.
 
-    ``stored_bytes`` is what its checkpoints added to the store.
+    ``stored_bytes`` is what its checkpoints added to the store. ``session`` is incomplete where one stopped
+    without finishing, else active where one is under way, None elsewhere.
     """
 
     key: str
@@ -565,6 +567,7 @@ class WorkspaceSummary(Value):
     present: bool
     latest: Checkpoint | None
     stored_bytes: int = 0
+    session: SessionState | None = None
 
 
 # --- What the verbs about the work itself return ---

@@ -6,6 +6,7 @@ import os
 
 from lastgood.catalogue import Query, WorkspaceRow
 from lastgood.errors import Conflict, Invalid, NotFound, Usage
+from lastgood.lease import living_sessions, unfinished
 from lastgood.model.report import WorkspaceSummary
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.retention.policy import DAY, age_of
@@ -16,6 +17,7 @@ from lastgood.workspace.arguments import check_count, expect, plain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.context import Context
+    from lastgood.literals import SessionState
     from lastgood.model.exchange import Facts
 
 
@@ -122,7 +124,15 @@ def _summary(context: Context, row: WorkspaceRow) -> WorkspaceSummary:
         present=_is_present(context, row),
         latest=found[0] if found else None,
         stored_bytes=sum(one.metrics.stored_bytes for one in found),
+        session=_session(context.replace(key=row.key, row=row, session=None)),
     )
+
+
+def _session(there: Context) -> SessionState | None:
+    """Return how work in a workspace stands; what waits to be gone on with before what is under way."""
+    if unfinished(there, brief=True):
+        return "incomplete"
+    return "active" if living_sessions(there, brief=True) else None
 
 
 def _is_present(context: Context, row: WorkspaceRow) -> bool:

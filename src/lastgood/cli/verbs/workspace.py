@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import WorkspaceSummary
 
-_HEADER = ("Workspace", "Checkpoints", "Size", "Latest", "Folder")
+_HEADER = ("Workspace", "Checkpoints", "Size", "Latest", "Folder", "Session")
 # Other columns give way to so much of each path.
 _PATH_ROOM = 40
 
@@ -50,6 +50,7 @@ def _list(call: Call, console: Console) -> int:
         rows,
         flexible=(0,),
         limit=console.columns(),
+        optional=(5,),
         expendable=(2, 3, 1),
         room=_PATH_ROOM,
         paths=(0,),
@@ -64,7 +65,8 @@ def _row(summary: WorkspaceSummary, console: Console, *, oldest: int | None) -> 
     latest = "-" if made is None else console.moment(made, oldest=oldest)
     folder = "present" if summary.present else "not there now"
     amount = size(summary.stored_bytes)
-    return printable(summary.path), str(summary.checkpoints), amount, latest, folder
+    session = summary.session or "-"
+    return printable(summary.path), str(summary.checkpoints), amount, latest, folder, session
 
 
 def _attach(old: str, call: Call, console: Console) -> int:
