@@ -15,7 +15,7 @@ from lastgood.model.tree import DIRECTORY, StoredTree, TreeId, compare
 from lastgood.paths import join
 from lastgood.scanner import NAMES, SEEN, evidence, read, states
 from lastgood.scanner import scan as mounts
-from lastgood.scanner.read import Lister, Listing
+from lastgood.scanner.read import Lister, Listing, proven_names
 from lastgood.scanner.scan import WorkspaceScan
 from lastgood.testing.clock import FakeClock
 from lastgood.trees import Files, RememberedFiles, ScannedFiles
@@ -66,6 +66,18 @@ class Reads:
     def __call__(self, folder: int) -> list[str]:
         self.count += 1
         return self._list(folder)
+
+
+def test_a_name_that_came_after_a_directory_was_opened_is_listed(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    try:
+        (tmp_path / "late").write_text("btrfs tells of no such name before it is rewound")
+
+        assert folder.listed(age=3600).names == b"late"
+        (tmp_path / "later").write_text("and of this one neither")
+        assert not_none(proven_names(folder.descriptor, folder.device))[0].split(b"\0") == [b"late", b"later"]
+    finally:
+        folder.close()
 
 
 def plant(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -566,13 +566,16 @@ def proven_names(descriptor: int, device: int | None) -> tuple[bytes, Evidence] 
     """Return the names in an open directory, and times that prove them; None where none do at once.
 
     On a ``device`` where each change after a look leaves other times. The look comes first: a change that had
-    begun by then holds the directory until it has ended, and the listing waits for that.
+    begun by then holds the directory until it has ended, and the listing waits for that. It begins anew, from
+    what is there by then: the directory may have been opened long before.
     """
     seen = os.fstat(descriptor)
     return (_names_in(descriptor), evidence(seen)) if is_exact(seen, device) else None
 
 
 def _names_in(descriptor: int) -> bytes:
+    # What came after it was opened btrfs tells only then (from Linux 6.5 on).
+    os.lseek(descriptor, 0, os.SEEK_SET)
     return os.fsencode("\0".join(os.listdir(descriptor)))
 
 
