@@ -415,13 +415,16 @@ def oracle(checkpoints: list[Checkpoint], *, limit: int) -> set[str]:  # noqa: C
     if checkpoints:
         always.add((whole or checkpoints)[0].id)
 
+    past = {one.sequence: made for one in checkpoints if (made := one.manifest.created_at) <= NOW}
+
+    def is_believed(number: int) -> bool:
+        return all(past[other] <= past[number] for other in past if other < number)
+
     def age(one: Checkpoint) -> int:
-        made = [
-            other.manifest.created_at
-            for other in checkpoints
-            if other.sequence <= one.sequence and other.manifest.created_at <= NOW
-        ]
-        return 0 if one.manifest.created_at > NOW else NOW - max(made)
+        if one.sequence not in past:
+            return 0
+        later = [number for number in past if number >= one.sequence and is_believed(number)]
+        return NOW - past[min(later)] if later else 0
 
     def stays(one: Checkpoint) -> bool:
         if one.id in always:
