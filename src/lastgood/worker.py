@@ -99,8 +99,10 @@ class Worker:
         if self._child > 0:
             child, self._child = self._child, -1
             try:
-                os.kill(child, 9)
-                os.waitpid(child, 0)
+                # As long as it is a child of ours nobody else can have its number.
+                if not os.waitpid(child, os.WNOHANG)[0]:
+                    os.kill(child, 9)
+                    os.waitpid(child, 0)
             except (ProcessLookupError, ChildProcessError):  # somebody else waits for all children here
                 return
 

@@ -40,3 +40,32 @@ def test_an_interruption_while_it_is_made_leaves_no_process_and_no_file_open(
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
     os.close(asked)
     os.close(asking)
+
+
+def test_one_that_somebody_else_waited_for_is_not_killed_by_a_number_that_may_be_a_stranger_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where a program waits for all its children, or ignores SIGCHLD."""
+    before = set(children(os.getpid()))
+    worker = Worker(lambda tell: tell(b"done"), keep=())
+    [child] = set(children(os.getpid())) - before
+    assert worker.hear(4) == b"done"
+    os.waitpid(child, 0)
+    killed: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda process, _number: killed.append(process))
+    worker.end()
+    assert killed == []
+
+
+def test_one_that_is_still_at_work_ends_with_whoever_wanted_it() -> None:
+    before, opened = set(children(os.getpid())), descriptors()
+    asked, asking = os.pipe()
+
+    def work(_tell: object) -> None:
+        os.read(asked, 1)
+
+    Worker(work, keep=[asked]).end()
+    assert set(children(os.getpid())) <= before
+    os.close(asked)
+    os.close(asking)
+    assert descriptors() == opened
