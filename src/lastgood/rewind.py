@@ -230,6 +230,6 @@ def has_returned(operations: Iterable[Operation], place: str) -> bool:
     return moved is not None and moved.type != "undo" and moved.stands == place
 
 
-def led_to(operations: Iterable[Operation]) -> set[str]:
-    """Return the checkpoints to which restores led that still stand."""
-    return {one.stands for one in operations if one.type == "restore" and not one.undone and one.stands}
+def moves(operations: Iterable[Operation]) -> list[Operation]:
+    """Return the restores that hold and had the workspace stand somewhere, newest first if they are."""
+    return [one for one in operations if one.type == "restore" and not one.undone and one.stands]

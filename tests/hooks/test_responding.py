@@ -229,6 +229,25 @@ def test_a_turn_whose_host_died_is_the_last_one_after_a_recovery_too(agent: Agen
     assert (agent.project / "file").read_text() == "one"
 
 
+def test_a_turn_whose_host_died_counts_where_a_rewind_had_led_to_before_it_began(agent: Agent) -> None:
+    """T15: that restore came before the turn, and took nothing of it back."""
+    agent.quietly("SessionStart")
+    agent.turn("write it", "one")
+    agent.quietly("UserPromptSubmit", prompt="do it badly")
+    (agent.project / "file").write_text("two")
+    agent.quietly("Stop")
+    agent.lastgood("rewind", "1", "--yes")
+    agent.tells("UserPromptSubmit", prompt="break it")
+    (agent.project / "file").write_text("broken")
+    agent.dies()
+    agent.lastgood("recover", "--continue")
+
+    said = agent.lastgood("rewind", "1", "--yes")
+
+    assert "break it (not ended)" in said.out + said.err
+    assert (agent.project / "file").read_text() == "one"
+
+
 def test_a_turn_that_a_recovery_took_back_is_none_to_take_back(agent: Agent) -> None:
     """T15: what was done by hand since then is not that turn's."""
     agent.quietly("SessionStart")

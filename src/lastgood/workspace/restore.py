@@ -279,7 +279,8 @@ class Restores(OpenWorkspace):
         return extent.replace(target=self._view.resolve(extent.target.id))
 
     def _rewinding(self, only: Sequence[Scope] | None) -> History:
-        from lastgood.rewind import History, has_returned, led_to
+        from lastgood.rewind import History, has_returned, moves
+        from lastgood.sessions.progress import taken_back_to
 
         line = self._view.history()
         if not line:
@@ -287,7 +288,8 @@ class Restores(OpenWorkspace):
         operations, work = self.operations(), self._context.work
         begun = {one.id: one.session for one in line if one.kind == "session-start" and one.session}
         starts = {id: session for id, session in begun.items() if work.run(session) is not None}
-        back = led_to(operations)
+        moved = moves(operations)
+        back = {one.stands for one in moved}
 
         def ended(session: str) -> bool:
             found = work.session(session)
@@ -297,8 +299,12 @@ class Restores(OpenWorkspace):
             found = None if turn.session is None or turn.task is not None else work.session(turn.session)
             return found is not None and not found.exclusive
 
+        def is_back(turn: Effect) -> bool:
+            to_it = [one for one in moved if one.stands == turn.stood]
+            return taken_back_to(self._context, turn, restores=to_it) is not None
+
         # A recovery has the turn of a host that died be one whose end is unknown, or took it back.
-        died = [one for one in work.effects(self._context.key, state="unknown") if one.stood not in back]
+        died = [one for one in work.effects(self._context.key, state="unknown") if not is_back(one)]
         under_way = work.effects(self._context.key, state="running")
 
         return History(
