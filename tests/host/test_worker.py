@@ -69,3 +69,11 @@ def test_one_that_is_still_at_work_ends_with_whoever_wanted_it() -> None:
     os.close(asked)
     os.close(asking)
     assert descriptors() == opened
+
+
+def test_all_that_one_says_is_heard_however_long_and_no_more_than_was_asked_for() -> None:
+    said = bytes(range(256)) * (3 << 12)
+    worker = Worker(lambda tell: tell(said + b"more"), keep=())
+    assert worker.hear(len(said), patience=600_000) == said
+    assert worker.hear(9) == b"more"
+    worker.end()
