@@ -282,6 +282,17 @@ def test_two_processes_find_a_change_however_far_down_it_is(
     assert desk.held(desk.save())[f"{deep}1".encode()][2] == b"other"
 
 
+@pytest.mark.usefixtures("large")
+def test_no_way_down_is_gone_anew_for_each_of_many_folders_in_each_other(desk: Desk) -> None:
+    """With 1,500 of them a save took ten times as long."""
+    deep = "d/" * 300
+    for number in range(20):
+        desk.write(f"{deep}{number}", "deep")
+    desk.save()
+    shares = parallel.shares_of(cache.load(os.fsencode(desk.cache), os.fsencode(desk.root)).records)
+    assert sum(path.count(b"/") for path, _, _ in shares) < 10 * 300
+
+
 def test_no_twin_where_forking_costs_more_than_it_saves(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "WORTHWHILE_FILES", 10)
     monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1)

@@ -69,7 +69,8 @@ def shares_of(records: Mapping[bytes, Record]) -> list[Share]:
             below = join(path, name)
             record = records.get(below)
             many = 0 if record is None else record[FILES]
-            if many > most and record is not None and record[BELOW]:
+            # The way down to a share is gone anew: what lies deep stays in that of a folder above.
+            if many > most and record is not None and record[BELOW] and below.count(b"/") < _DEEPEST:
                 left.append(below)
                 continue
             if names and files + many > most:
