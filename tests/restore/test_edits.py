@@ -340,6 +340,30 @@ def test_what_somebody_has_open_stays_where_the_store_is_on_another_disk(
         assert f"(pid {os.getpid()}), and the store is on another disk" in (outcome.reason or "")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "inside"),
+    [(folder({b"in": A, b"sub": folder({b"x": A})}), B, b"/in"), (A, folder({b"in": A}), b"")],
+    ids=["a directory for a file", "a file for a directory"],
+)
+def test_what_made_room_and_somebody_has_open_is_left_and_named_where_the_store_is_on_another_disk(
+    apart: Field, before: Node, after: Node, inside: bytes
+) -> None:
+    """T12b: as kept outside was told what is not there, and what is left was not."""
+    apart.lay({b"a": before})
+    steps = apart.plan({b"a": after})
+    with open(apart.at(b"a" + inside), "r+b", buffering=0) as file:
+        outcome = next(one for one in apart.apply(steps) if one.path == b"a")
+        file.write(b"more")
+    left = not_none(outcome.left)
+    with open(apart.at(left + inside), "rb") as file:
+        assert file.read() == b"more"
+    assert (outcome.result, outcome.kept) == ("failed", None)
+    assert f"and the store is on another disk; what was there is left in {os.fsdecode(left)}" in (
+        outcome.reason or ""
+    )
+    assert read_in(apart.kept) == {TOKEN.encode(): folder({}, 0o700)}
+
+
 def test_the_older_of_two_edits_is_kept_on_another_disk(apart: Field) -> None:
     apart.lay({b"a": A})
     steps = apart.plan({b"a": B})

@@ -321,10 +321,8 @@ class Displaced:
         if is_there(name, directories.open(wrapper)):
             who = _who(name, directories.open(wrapper)) if held else ""
             settled = self.take_out(where, called=name)
-            if held and settled.kept is not None:
-                settled = Settled(
-                    reason=f"{who}; what it writes goes to {_shown(settled.kept)}", kept=settled.kept
-                )
+            if held:
+                settled = _of_open(who, settled)
         renames.remove_directory(directories, wrapper)
         return settled
 
@@ -509,6 +507,14 @@ def _who(name: bytes, directory: int) -> str:
     found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     names = writers_of(found.st_dev, found.st_ino)
     return f"open for writing in {', '.join(names)}" if names else "open for writing in another program"
+
+
+def _of_open(who: str, settled: Settled) -> Settled:
+    """Say who has open what was brought out, or could not go as its copy is not what they write to."""
+    if settled.kept is not None and settled.left is None:
+        return Settled(reason=f"{who}; what it writes goes to {_shown(settled.kept)}", kept=settled.kept)
+    where = _places("what was there", kept=settled.kept, left=settled.left)
+    return settled.replace(reason=f"{who}, and the store is on another disk{where}")
 
 
 def _shown(path: bytes) -> str:

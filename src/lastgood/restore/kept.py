@@ -120,7 +120,15 @@ class _Copy:
             self._whole = False
         if self._whole:
             self._remove_folders()
+        else:
+            self._drop_empty()
         return self._whole
+
+    def _drop_empty(self) -> None:
+        """Remove the copies of directories of which nothing but directories was kept."""
+        for _, copy in reversed(self._folders):
+            with suppress(OSError):
+                os.rmdir(copy, dir_fd=self._target)
 
     def _remove_folders(self) -> None:
         for place, _ in reversed(self._folders):
