@@ -7,19 +7,25 @@ import mmap
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lastgood import scanner
-from lastgood.scanner import read
-from lastgood.scanner.read import open_file
+from lastgood.scanner import cache, parallel, read
+from lastgood.scanner import scan as scan_module
+from lastgood.scanner.read import Lister, Listing, open_file
+from lastgood.scanner.walk import Walk
 from lastgood.testing.clock import FakeClock
 from tools.desk import Desk
 from tools.values import not_none
+
+if TYPE_CHECKING:
+    from lastgood.scanner import Record
 
 SECOND = 1_000_000_000
 
@@ -298,6 +304,67 @@ def test_a_folder_that_is_moved_to_where_a_save_has_been_is_saved_there_or_a_gap
     held = {"a", "a/b", "a/b/file"} | ({"a/z", "a/z/file"} if way == "moved" else set())
     assert desk.names(scan) == held
     assert (listed.count >= 6) == moved
+
+
+@pytest.mark.parametrize("looking", ["few", "many", "twin"])
+def test_a_folder_that_is_moved_before_a_save_comes_to_where_it_was_is_saved_where_it_is(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, looking: str
+) -> None:
+    """S8: no listing ever named it."""
+    for name in ("a/one", "a/moves/file", "b/one", "b/moves/file"):
+        desk.write(name)
+    # Of many directories times prove the names; where two processes look they begin with the last.
+    monkeypatch.setattr(scan_module, "_SEVERAL_DIRECTORIES", 1_000 if looking == "few" else 0)
+    monkeypatch.setattr(cache, "WORTHWHILE_FILES", 1 if looking == "twin" else 1_000)
+    monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1 << 40)
+    monkeypatch.setattr(parallel, "_SHARES", 1)
+    time.sleep(0.06)
+    desk.save()
+    desk.save()
+    there, folder = (desk.root / name for name in ("ab" if looking != "twin" else "ba"))
+    inode = there.stat().st_ino
+    states_of, listing = Lister.states_of, Lister.list
+
+    def meanwhile(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == inode and (folder / "moves").exists():
+            (folder / "moves").rename(there / "came")
+
+    def asked(lister: Lister, descriptor: int, record: Record, **named: Any) -> bytes | None:
+        states = states_of(lister, descriptor, record, **named)
+        if states is not None:
+            meanwhile(descriptor)
+        return states
+
+    def listed(lister: Lister, descriptor: int, **named: Any) -> Listing:
+        found = listing(lister, descriptor, **named)
+        meanwhile(descriptor)
+        return found
+
+    monkeypatch.setattr(Lister, "states_of", asked)
+    monkeypatch.setattr(Lister, "list", listed)
+    saved = desk.save()
+    assert (there / "came").exists()
+    assert f"{there.name}/came/file" in desk.names(saved)
+    assert desk.gaps(saved) == {}
+
+
+def test_a_folder_that_was_moved_before_a_save_is_not_looked_for(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a/one", "b/moves/file", ".gitignore"):
+        desk.write(name, "/ignored/\n")
+    desk.save()
+    (desk.root / "b" / "moves").rename(desk.root / "a" / "came")
+    walks: list[bytes] = []
+    run = Walk.run
+
+    def counted(walk: Walk, root: int, *, token: bytes) -> None:
+        walks.append(token)
+        run(walk, root, token=token)
+
+    monkeypatch.setattr(Walk, "run", counted)
+    assert "a/came/file" in desk.names(desk.save())
+    assert len(walks) == 1
 
 
 def test_a_folder_that_takes_the_place_of_one_that_a_save_has_seen_is_saved_there(

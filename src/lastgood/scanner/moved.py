@@ -1,4 +1,4 @@
-"""Whether a folder that was gone when a scan came to it was deleted, or lies where the scan has been."""
+"""Whether a folder that a scan did not find where it was is deleted, or lies where the scan has been."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ def moved_folders(
     came = dict(_came(root, visited=frozenset(visited), inodes=inodes, since=began - _SLACK))
     is_new = any(came.values())
     return [path for path, inode in vanished.items() if (is_new if inode is None else inode in came)]
+
+
+def has_come(root: int, left: Mapping[bytes, int | None], *, visited: Collection[bytes], began: int) -> bool:
+    """Tell whether one that is not where it was recorded came to a directory that was visited before that.
+
+    That is known only of one that was not visited itself. ``left`` as ``vanished`` above.
+    """
+    came = dict(_came(root, visited=frozenset(visited), inodes=frozenset(), since=began - _SLACK))
+    return any(any(came.values()) if inode is None else inode in came for inode in left.values())
 
 
 def _came(

@@ -993,6 +993,8 @@ class ScanPass:
             self._look_for_moved(root, again=again)
         if self._walk.gone and not again and watch is not None and watch.has_more():
             raise FolderMoved  # what is gone may be where the walk passed by
+        if self._walk.left and not again and watch is None:
+            self._look_for_left(root)
         if watch is not None and watch.refutes():
             raise LinkMet
         if self.examiner.unsettled:
@@ -1027,6 +1029,13 @@ class ScanPass:
             if not again:
                 raise FolderMoved
             walk.barred[path] = UNSTABLE
+
+    def _look_for_left(self, root: int) -> None:
+        """Begin anew if a folder was moved to where the walk had been before it came to where that was."""
+        from lastgood.scanner.moved import has_come  # lazily: folders seldom go
+
+        if has_come(root, self._walk.left, visited=self._walk.visited, began=self._began):
+            raise FolderMoved
 
 
 def _proving(root: int, known: CachedTree) -> int | None:

@@ -51,7 +51,15 @@ from lastgood.scanner import (
     VANISHED,
 )
 from lastgood.scanner.cache import DetailsLost
-from lastgood.scanner.read import DIRECTORY_FLAGS, Listing, descend, inodes_of, signature, state_of
+from lastgood.scanner.read import (
+    DIRECTORY_FLAGS,
+    Listing,
+    descend,
+    inodes_of,
+    names_of,
+    signature,
+    state_of,
+)
 from lastgood.scanner.states import changed
 
 TYPE_CHECKING = False
@@ -135,7 +143,8 @@ class Walk:
 
     ``order`` lists every directory visited, parents first; ``barred`` tells why a directory could
     not be entered; ``vanished`` are those that were gone then, with the inode that they had, if it is known;
-    ``renewed`` counts the records taken over that prove more than before. Where a watch, or a look at known
+    ``left`` are recorded ones whose names are gone, likewise; ``renewed`` counts the records taken over that
+    prove more than before. Where a watch, or a look at known
     folders, tells in which directories something may have changed, the others are not visited: all records
     are taken over at once, and ``gone`` are those of directories that are none any more.
     """
@@ -182,6 +191,7 @@ class Walk:
         self.order: list[bytes] = []
         self.barred: dict[bytes, int] = {}
         self.vanished: dict[bytes, int | None] = {}
+        self.left: dict[bytes, int | None] = {}
         self.renewed: int = 0
 
     def run(self, root: int, *, token: bytes) -> None:
@@ -330,6 +340,13 @@ class Walk:
         self.barred[path] = state
         self._let_go(path)
 
+    def _note_left(self, path: bytes, names: Iterable[bytes]) -> None:
+        """Take note of folders in one that are there no more: they may be where the walk has been."""
+        for name in names:
+            record = self._records.get(join(path, name))
+            seen = () if record is None else record[SEEN]
+            self.left[join(path, name)] = seen[-1] if seen else None
+
     def _let_go(self, path: bytes) -> None:
         """Forget what was taken over of a directory, and of all below it."""
         if self._ways is None:
@@ -446,7 +463,10 @@ class Walk:
         if node is None:
             node = self._examine(path, listing, above=above, record=record)
         self.nodes[path] = node
-        for name in () if record is None else set(record[BELOW]).difference(node.below):
+        lost = frozenset[bytes]() if record is None else {*record[BELOW]}.difference(node.below)
+        if lost:
+            self._note_left(path, lost.difference(names_of(listing.names)))
+        for name in lost:
             self._let_go(join(path, name))
         frame = Frame(descriptor, path=path, token=node.token, below=node.below[::-1])
         frame.buried = node.buried
