@@ -52,7 +52,7 @@ class Worker:
     __slots__ = ("_child", "_receiving")
 
     def __init__(self, work: Callable[[Tell], None], *, keep: Iterable[int]) -> None:
-        self._child = -1
+        self._child = self._receiving = -1
         parent = os.getpid()
         mask = pthread_sigmask(SIG_BLOCK, ())
         self._receiving, sending = os.pipe()
@@ -107,6 +107,10 @@ class Worker:
                     os.waitpid(child, 0)
             except (ProcessLookupError, ChildProcessError):  # somebody else waits for all children here
                 return
+
+    def __del__(self) -> None:
+        # An interruption may come between its making and the name that it is to have.
+        self.end()
 
 
 def _run(work: Callable[[Tell], None], *, sending: int, keep: Iterable[int], parent: int) -> NoReturn:

@@ -77,3 +77,20 @@ def test_all_that_one_says_is_heard_however_long_and_no_more_than_was_asked_for(
     assert worker.hear(len(said), patience=600_000) == said
     assert worker.hear(9) == b"more"
     worker.end()
+
+
+def test_one_of_which_nobody_knows_any_more_ends() -> None:
+    """S13: as where an interruption comes when it is made, and not yet somebody's."""
+    before, opened = set(children(os.getpid())), descriptors()
+    asked, asking = os.pipe()
+
+    def work(_tell: object) -> None:
+        os.read(asked, 1)
+
+    worker = Worker(work, keep=[asked])
+    assert len(set(children(os.getpid())) - before) == 1
+    del worker
+    assert set(children(os.getpid())) <= before
+    os.close(asked)
+    os.close(asking)
+    assert descriptors() == opened
