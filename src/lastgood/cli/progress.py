@@ -6,7 +6,7 @@ import time
 
 from lastgood.cli.wording import ago, artifacts, count, place, quoted_words
 from lastgood.model.canonical import dumps
-from lastgood.model.session import TASK_STATES, readable
+from lastgood.model.session import TASK_STATES, is_command, readable
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
@@ -37,14 +37,6 @@ def asked_last(turn: Effect, *, now: int) -> str:
     """Return what a host was asked last, and when."""
     state = ", not ended" if turn.state == "running" else ""
     return f"asked last: {quoted_words(turn.name)}, {ago(turn.started_at, now=now)}{state}"
-
-
-def is_command(progress: Progress) -> bool:
-    """Tell whether progress is that of `run -- COMMAND` alone, of which nobody told any task."""
-    from lastgood.workplan.plan import COMMAND_TASK  # lazily: a save tells of no tasks
-
-    tasks = progress.tasks
-    return isinstance(tasks, tuple) and [one.id for one in tasks] == [COMMAND_TASK]
 
 
 def progress_facts(progress: Progress) -> list[tuple[str, str]]:

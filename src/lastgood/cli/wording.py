@@ -250,7 +250,7 @@ def where_it_stands(position: Position) -> str:
 
 def effect_words(effect: Effect, *, now: int) -> str:
     """Return a step of the work in words."""
-    from lastgood.workplan.plan import COMMAND_TASK  # lazily: few verbs tell of one
+    from lastgood.model.session import COMMAND_TASK  # lazily: few verbs tell of one
 
     if effect.name == effect.task == COMMAND_TASK:
         return f"what the command did elsewhere, started {ago(effect.started_at, now=now)}"

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # --- How far the work has come: position, tasks, features, and whatever else the caller keeps (rule P2) ---
 
 TASK_STATES: tuple[TaskState, ...] = ("pending", "running", "done", "failed", "skipped")
+# The one task of `run -- COMMAND`.
+COMMAND_TASK = "command"
 
 
 class Position(Value):
@@ -266,6 +268,12 @@ _kinds: dict[str, ListKind[Any]] = {}
 def long_list(items: Sequence[Item]) -> LongList[Item] | None:
     """Return a list as one in parts; None if it is a short one, or not in parts yet."""
     return None if isinstance(items, tuple | list) else cast("LongList[Item]", items)
+
+
+def is_command(progress: Progress) -> bool:
+    """Tell whether progress is that of `run -- COMMAND` alone, of which nobody told any task."""
+    tasks = progress.tasks
+    return isinstance(tasks, tuple) and [one.id for one in tasks] == [COMMAND_TASK]
 
 
 def readable(items: Sequence[Item]) -> Sequence[Item] | None:

@@ -21,10 +21,10 @@ from lastgood.model.activity import (
     WorkedTask,
 )
 from lastgood.model.checkpoint import HealthNote
+from lastgood.model.session import COMMAND_TASK
 from lastgood.retention.prune import PruneRequest, plan_prune, waiting
 from lastgood.sessions.session import session_reports
 from lastgood.value import Value
-from lastgood.workplan.plan import COMMAND_TASK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

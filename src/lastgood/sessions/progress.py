@@ -7,13 +7,13 @@ from lastgood.catalogue import Query
 from lastgood.errors import Conflict, Invalid, NotFound, Usage
 from lastgood.lease import beat, unfinished
 from lastgood.model.report import ProgressReport
+from lastgood.model.session import COMMAND_TASK
 from lastgood.save import mark
 from lastgood.sessions import session as effects
 from lastgood.sessions.session import command_of, command_words, working_session
 from lastgood.tasks import task as task_of
 from lastgood.transaction import SaveTransaction
 from lastgood.value import Value
-from lastgood.workplan.plan import COMMAND_TASK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

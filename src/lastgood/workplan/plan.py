@@ -7,6 +7,7 @@ from _sha1 import sha1
 from lastgood.errors import Invalid
 from lastgood.model import canonical
 from lastgood.model.run import ON_FAILURE, PlannedTask, WorkPlan
+from lastgood.model.session import COMMAND_TASK
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lastgood.model.run import Command
-
-# The one task of `run -- COMMAND`.
-COMMAND_TASK = "command"
 
 
 class Differences(Value):

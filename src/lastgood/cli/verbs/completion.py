@@ -12,8 +12,8 @@ from lastgood.cli.opening import open_group
 from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, verb_of
 from lastgood.cli.wording import ago, count, label, title
 from lastgood.errors import LastgoodError
+from lastgood.model.session import COMMAND_TASK
 from lastgood.paths import printable, to_bytes, to_text
-from lastgood.workplan.plan import COMMAND_TASK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,7 +23,6 @@ from lastgood.cli.plans import (
     shortened_plan,
     standing_lines,
 )
-from lastgood.cli.progress import is_command
 from lastgood.cli.references import is_path
 from lastgood.cli.restoring import agreed, kept_lines, many_agreed, tell_steps
 from lastgood.cli.table import verb_of
@@ -42,6 +41,7 @@ from lastgood.cli.unfinished import (
 from lastgood.cli.wording import called, path_text, paths_named, quoted_words
 from lastgood.errors import Invalid, NotFound, Usage
 from lastgood.model.run import CHOICES
+from lastgood.model.session import is_command
 from lastgood.paths import printable
 from lastgood.restore.plan import takes_many_away
 from lastgood.value import cast

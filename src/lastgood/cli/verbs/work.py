@@ -9,7 +9,7 @@ from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import OMISSIONS, STATES, ProgressLine, open_at_work, open_for
 from lastgood.cli.plans import owner
-from lastgood.cli.progress import is_command, progress_facts, standing
+from lastgood.cli.progress import progress_facts, standing
 from lastgood.cli.wording import (
     ago,
     called,
@@ -20,6 +20,7 @@ from lastgood.cli.wording import (
     where_it_stands,
 )
 from lastgood.errors import Invalid, Usage
+from lastgood.model.session import is_command
 from lastgood.paths import printable
 
 TYPE_CHECKING = False

@@ -11,7 +11,13 @@ from lastgood.errors import Conflict, Damaged, NotFound
 from lastgood.lease import current_work, shares_progress, state_of, unfinished
 from lastgood.model.canonical import Fields
 from lastgood.model.operation import Part, PartOutcome
-from lastgood.model.session import PROGRESS_AS_STORED, encode_progress, lists_in_parts, read_from
+from lastgood.model.session import (
+    COMMAND_TASK,
+    PROGRESS_AS_STORED,
+    encode_progress,
+    lists_in_parts,
+    read_from,
+)
 from lastgood.value import cast
 
 TYPE_CHECKING = False
@@ -89,8 +95,6 @@ def _reported(context: Context, target: Checkpoint, *, key: str) -> Progress:
     run = None if made_by in {None, key} else context.work.run(made_by or "")
     if run is None or not run.plan.command:
         return progress
-    from lastgood.workplan.plan import COMMAND_TASK  # lazily: most checkpoints are of no such run
-
     return progress.replace(goal=None, tasks=tuple(one for one in progress.tasks if one.id != COMMAND_TASK))
 
 
