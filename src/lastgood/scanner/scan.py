@@ -884,6 +884,8 @@ class QuickCheck:
         known = self.known
         if self.lister.watch is not None or not known.states or not (trust.verdicts and trust.objects):
             return
+        if known.is_large:  # two processes look
+            return
         from lastgood.scanner.stat_cache import take_out  # lazily: a command looks once
 
         folders = take_out(known.folders, known.records, known.states)

@@ -21,7 +21,7 @@ import os
 from itertools import repeat
 
 from lastgood.paths import join
-from lastgood.scanner import ABOVE, BELOW, DOUBTFUL, FILES, FLAGS, NAMES, SEEN, SIGNATURE, TOKEN
+from lastgood.scanner import ABOVE, BELOW, DOUBTFUL, FLAGS, NAMES, SEEN, SIGNATURE, TOKEN
 from lastgood.scanner.read import DIRECTORY_FLAGS, Listing, inodes_of, names_of, signature
 from lastgood.scanner.states import ASK_ALL, ASKED, MOST_ASKED
 
@@ -39,8 +39,6 @@ _UNKNOWN = b"\0"
 # many stay open for the walk.
 _DEEPEST = 64
 _MOST_FOUND = 64
-# In larger workspaces two processes look.
-_MOST_FILES = 4_000
 
 
 class CachedFolder:
@@ -196,9 +194,6 @@ def take_out(
 
     Another scan that begins before they are put back has some of its own.
     """
-    top = records.get(b"")
-    if not states or top is None or top[FILES] > _MOST_FILES:
-        return None
     try:
         known: StatCache | None = folders.pop()
     except IndexError:
