@@ -152,8 +152,6 @@ _FEW = 2
 _SHARE = 3  # from four threads on, fewer files are not worth one more
 _ONE_EACH = 4
 _BEGUN_BYTES = 1 << 20
-# Threads that wait for the disk, or for something to do: none of them keeps the interpreter.
-waiting_threads: set[object] = set()
 
 
 def _begin_thread(work: Callable[[], None]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import gc
 import os
 import sys
@@ -18,7 +17,6 @@ import lastgood
 from lastgood import workspace as scanning
 from lastgood.errors import Busy, NotFound
 from lastgood.objects.engine import GitEngine
-from lastgood.restore.site import Threads
 from lastgood.scanner import scan
 from lastgood.scanner.cache import CacheMemory
 from lastgood.scanner.remote import RemoteScanner
@@ -85,25 +83,6 @@ def test_alone_a_scan_runs_here(choice: Choice, monkeypatch: pytest.MonkeyPatch)
     choice.save()
     choice.save()
     assert (choice.here, choice.elsewhere) == (2, 0)
-
-
-def test_the_threads_of_a_restore_that_has_ended_leave_a_scan_here(
-    choice: Choice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A save may follow at once: they have nothing more to do than to end, and want no interpreter."""
-    before, gate, begun = _thread._count(), threading.Lock(), threading.Event()
-    monkeypatch.setattr(scanning, "_count", lambda: _thread._count() - before)
-
-    def work() -> None:
-        begun.set()
-        gate.acquire()
-
-    with gate:
-        with Threads() as threads:
-            threads.begin(work)
-            begun.wait()
-        assert choice.save() == {"a"}
-    assert (choice.here, choice.elsewhere) == (1, 0)
 
 
 def test_beside_threads_what_is_not_known_yet_is_scanned_elsewhere(choice: Choice) -> None:

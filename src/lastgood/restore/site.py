@@ -10,7 +10,7 @@ from _thread import start_new_thread
 
 from lastgood import renames
 from lastgood.directories import is_nowhere
-from lastgood.files import Beside, sync_all, waiting_threads
+from lastgood.files import Beside, sync_all
 from lastgood.model.tree import DIRECTORY, FILE, LINK, same_content
 from lastgood.paths import ancestors, join, parent
 from lastgood.restore.look import entry_at
@@ -208,8 +208,9 @@ class Threads:
     """Those of one restore; a context manager, at whose end each of them ends with what it was told to do.
 
     To start one takes three times as long as to have one go on, and a restore would start a dozen. They stay
-    no longer than that: whoever forks is to have no threads beside. Unless they ``stay`` each does one thing,
-    and nobody has to end them. Unless what they do is to be ``durable`` they sync nothing.
+    no longer than that: whoever forks is to have no threads beside, and a scan that finds any may move to
+    another process. Unless they ``stay`` each does one thing, and nobody has to end them. Unless what they
+    do is to be ``durable`` they sync nothing.
     """
 
     __slots__ = ("_durable", "_idle", "_started", "_stay")
@@ -244,13 +245,9 @@ class Threads:
         told.put(work)
 
     def _run(self, told: SimpleQueue[Work | None]) -> None:
-        waiting_threads.add(told)
-        try:
-            while (work := told.get()) is not None:
-                work()  # whatever it raises ends this thread, which nobody tells anything any more
-                self._idle.append(told)
-        finally:
-            waiting_threads.discard(told)
+        while (work := told.get()) is not None:
+            work()  # whatever it raises ends this thread, which nobody tells anything any more
+            self._idle.append(told)
 
     def beside(self, work: Work) -> Beside:
         """Do so, and return what waits for it."""

@@ -10,7 +10,7 @@ from _warnings import warn  # as `warnings` has it, which no command loads
 from lastgood.configuration import read_settings
 from lastgood.context import Context, Writers
 from lastgood.errors import Busy, Storage, Unsafe
-from lastgood.files import RESERVE, waiting_threads
+from lastgood.files import RESERVE
 from lastgood.host import SystemClock
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import printable, to_bytes, to_text
@@ -186,13 +186,13 @@ class ScannerOfChoice:
 
 
 def _busy_threads() -> int:
-    """Return how many other threads may keep the interpreter: those that only wait, or sync, do not."""
+    """Return how many other threads may keep the interpreter: those that only wait to write do not."""
     threads = _count()
     if not threads:
         return 0
     from lastgood.scanner.rest import RestThread  # lazily: hardly any process has threads
 
-    return threads - RestThread.count() - len(waiting_threads)
+    return threads - RestThread.count()
 
 
 # --- Starts maintenance in a separate action when it is due; no save waits for it ---
