@@ -20,6 +20,7 @@ from lastgood.scanner import cache, parallel, read
 from lastgood.scanner import scan as scan_module
 from lastgood.scanner.read import Lister, Listing, open_file
 from lastgood.scanner.walk import Walk
+from lastgood.scanner.watch import DirectoryWatch
 from lastgood.testing.clock import FakeClock
 from tools.desk import Desk
 from tools.values import not_none
@@ -306,7 +307,7 @@ def test_a_folder_that_is_moved_to_where_a_save_has_been_is_saved_there_or_a_gap
     assert (listed.count >= 6) == moved
 
 
-@pytest.mark.parametrize("looking", ["few", "many", "twin"])
+@pytest.mark.parametrize("looking", ["few", "many", "twin", "watched"])
 def test_a_folder_that_is_moved_before_a_save_comes_to_where_it_was_is_saved_where_it_is(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, looking: str
 ) -> None:
@@ -321,6 +322,8 @@ def test_a_folder_that_is_moved_before_a_save_comes_to_where_it_was_is_saved_whe
     time.sleep(0.06)
     desk.save()
     desk.save()
+    if looking == "watched":  # which looks at everything once
+        desk.scanner = desk.local(watch=DirectoryWatch(os.fsencode(desk.store)))
     there, folder = (desk.root / name for name in ("ab" if looking != "twin" else "ba"))
     inode = there.stat().st_ino
     states_of, listing = Lister.states_of, Lister.list

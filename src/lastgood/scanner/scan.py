@@ -993,7 +993,7 @@ class ScanPass:
         self.examiner.finish()
         if self._walk.vanished:
             self._look_for_moved(root, again=again)
-        if self._walk.gone and not again and watch is not None and watch.has_more():
+        if (self._walk.gone or self._walk.left) and not again and watch is not None and watch.has_more():
             raise FolderMoved  # what is gone may be where the walk passed by
         if self._walk.left and not again and watch is None:
             self._look_for_left(root)
