@@ -374,6 +374,26 @@ def test_what_was_found_is_written_down_when_nobody_calls_for_a_while_and_at_the
     assert records.read_bytes() != written
 
 
+def test_what_was_found_is_owed_until_it_is_written(
+    watched: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, rename, owing = not_none(watched._state._watch), os.rename, list[bool]()
+
+    def renamed(source: bytes, target: bytes, **rest: int) -> None:
+        if os.fsdecode(target).endswith("scan.records"):
+            owing.append(own.is_owing)
+        rename(source, target, **rest)
+
+    (project / "a" / "file").write_text("second")
+    watched.save()
+    assert own.is_owing
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", renamed)
+        own.settle_up()
+    assert owing == [True]
+    assert not own.is_owing
+
+
 def test_what_it_has_open_to_hear_is_closed_with_it(project: Path, store: Path) -> None:
     before = descriptors()
     with lastgood.open(project, store=store, maintenance="off", watch=True) as workspace:

@@ -573,18 +573,24 @@ class DirectoryWatch:
             self._turns.release()
 
     def _settle_up(self) -> None:
-        folder, self._owed = self._owed, None
-        known = self.known
-        if folder is None or known is None or known.source != cache.source_of(folder):
-            return
-        kept = cache.keep(folder, known)
+        try:
+            kept = self._written()
+        finally:
+            self._owed = None  # not before: who sees that nothing is owed may read what was written
         if kept is None:
             return
-        self.known = kept
-        if self._records is known.records:
+        known, self.known = self.known, kept
+        if known is not None and self._records is known.records:
             self._records = kept.records
         if self._last is not None and self._last[1] is known:
             self._last = self._last[0], kept
+
+    def _written(self) -> CachedTree | None:
+        """Write what is owed, and return what would be read then; None if nothing was written."""
+        known = self.known
+        if self._owed is None or known is None or known.source != cache.source_of(self._owed):
+            return None
+        return cache.keep(self._owed, known)
 
     def close(self) -> None:
         """Hear nothing any more; harmless when repeated."""
