@@ -249,8 +249,11 @@ class EngineReader(CheckpointReader, Protocol):
 class EngineMaintainer(EngineReader, Protocol):
     """A place of objects, as others may use it meanwhile: nothing is freed."""
 
-    def writer(self, *, kept: bool = True) -> ObjectWriter:
-        """Begin a pack; one that is not ``kept`` takes no room on the disk, and cannot be published."""
+    def writer(self, *, kept: bool = True, compressed: bool = True) -> ObjectWriter:
+        """Begin a pack; one that is not ``kept`` takes no room on the disk, and cannot be published.
+
+        Unless all is to be ``compressed`` it takes less time, and a little more room until packs are joined.
+        """
 
     def resume(self, detached: Mapping[str, object]) -> ObjectWriter:
         """Go on with a pack that `ObjectWriter.detach` handed over."""

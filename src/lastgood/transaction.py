@@ -444,6 +444,10 @@ class RestoreTransaction(SaveTransaction):
     def _workspace_lock(self, wait: float) -> AbstractContextManager[SharedHold]:
         return self.context.locks.hold_workspace(self.context.key, wait=wait)
 
+    def writer(self) -> ObjectWriter:
+        """Begin the pack of a guard: nothing is changed before what it holds was written and read again."""
+        return self._writers.engine_of().writer(compressed=False)
+
     @property
     def applier(self) -> Applier:
         """What changes the workspace's files."""

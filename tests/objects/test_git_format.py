@@ -24,7 +24,7 @@ from lastgood.errors import Invalid
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, TreeId
 from lastgood.objects import apply_delta, decode_tree
 from lastgood.objects.pack import Index, encode_index
-from lastgood.testing.engine_suite import directory_entry, file_entry, save
+from lastgood.testing.engine_suite import add_checkpoint, directory_entry, file_entry, save
 from lastgood.testing.git_store import SEALED, GitStore
 from lastgood.testing.git_store import GitStore as Store
 from tools.living import children
@@ -643,6 +643,58 @@ def test_small_trees_lie_in_a_small_pack_as_they_are_and_git_reads_them(store: S
     content = store.git("cat-file", "tree", tree.hex())
     assert content in pack.read_bytes()
     assert len(decode_tree(content)) == 9
+
+
+def save_uncompressed(store: Store, number: int, files: dict[bytes, bytes], *, beside: int = 0) -> bytes:
+    """Save in a pack in which as much else lies that no checkpoint needs."""
+    writer = store.engine.writer(compressed=False)
+    commit = add_checkpoint(writer, number, files)
+    writer.blob(os.urandom(beside))
+    writer.publish()
+    return commit
+
+
+def test_small_contents_lie_as_they_are_in_a_pack_that_is_not_compressed(store: Store) -> None:
+    text = b"a line like all others\n" * 1000
+    save_uncompressed(store, 1, {b"f": text, b"empty": b""})
+    (pack,) = store.packs.glob("*.pack")
+    assert text in pack.read_bytes()
+    assert list(store.open().check()) == []
+    store.judge()
+
+
+def test_what_is_not_small_is_compressed_all_the_same(store: Store) -> None:
+    line = b"a line like all others\n"
+    files = {b"%d" % number: b"%d\n" % number + line * 1000 for number in range(40)}
+    save_uncompressed(store, 1, files | {b"large": line * 100_000})
+    (pack,) = store.packs.glob("*.pack")
+    assert pack.stat().st_size < 300_000
+    store.judge()
+
+
+@pytest.mark.parametrize("beside", [0, 65 << 20])
+@pytest.mark.parametrize("way", ["joined", "swept"])
+def test_what_lay_uncompressed_is_compressed_when_packs_are_joined(
+    store: Store, way: str, beside: int
+) -> None:
+    """Also in a store of so much that git keeps most of it as it lies."""
+    large = save_uncompressed(store, 0, {b"large": os.urandom(beside)}, beside=9)
+    texts = [b"".join(b"%d %d\n" % (number, one) for one in range(6000)) for number in range(8)]
+    commits = [
+        save_uncompressed(store, number, {b"f": text}, beside=9) for number, text in enumerate(texts, 1)
+    ]
+    if way == "joined":
+        assert store.engine.consolidate()
+    else:
+        store.engine.sweep([large, *commits])
+
+    taken = sum(pack.stat().st_size for pack in store.pack_files())
+    assert taken < beside + sum(map(len, texts)) // 2
+    reader = store.open()
+    for commit, text in zip(commits, texts, strict=True):
+        (entry,) = reader.directory(reader.contents(commit).workspace)
+        assert reader.read_blob(entry.oid) == text
+    store.judge()
 
 
 def test_git_reads_the_places_in_a_pack_of_more_than_two_gibibytes() -> None:

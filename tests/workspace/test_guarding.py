@@ -71,6 +71,25 @@ def test_a_restore_is_refused_when_the_store_cannot_give_back_what_it_overwrites
     assert (project / "file").read_bytes() == precious
 
 
+def test_what_a_guard_keeps_lies_in_the_store_as_it_is_and_a_save_is_compressed(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    """Nothing is changed before it was written and read again, so that takes as little as it can."""
+    line = b"a line like all others\n"
+    (project / "file").write_bytes(b"saved\n" + line * 1000)
+    saved = workspace.save("one").checkpoint
+    (project / "file").write_bytes(b"edited\n" + line * 1000)
+
+    workspace.restore(saved.id)
+
+    packs = [pack.read_bytes() for pack in packs_of(store)]
+    assert any(b"edited\n" + line in pack for pack in packs)
+    assert not any(b"saved\n" + line in pack for pack in packs)
+    workspace.undo()
+    assert (project / "file").read_bytes() == b"edited\n" + line * 1000
+    assert workspace.verify().faults == ()
+
+
 def test_a_damaged_store_does_not_bar_saving_once_it_is_repaired(
     workspace: Workspace, project: Path, spoil: Callable[[], None], store: Path
 ) -> None:

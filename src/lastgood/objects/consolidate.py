@@ -118,6 +118,8 @@ _BLOCK = 512  # what st_blocks counts in
 # Up to here git looks for deltas among all objects anew and compresses them well (a few seconds, nobody
 # waits); of more it keeps what it found before.
 _AFRESH_BYTES = 64 << 20
+# In packs of up to so many bytes much may lie as it is (`write.py`).
+_SMALL_BYTES = 1 << 20
 
 
 def write_pack(layout: Layout, git: Git, *, names: Mapping[bytes, bytes], size: int) -> bytes:
@@ -165,6 +167,23 @@ def _write_pack(
         )
     name = b"pack-" + checksum[-40:]
     return publish_files(folder.adopt(b"new.pack"), folder.adopt(b"new.idx"), layout, name=name, durable=True)
+
+
+def small_packs(sizes: Mapping[PackFile, int]) -> list[PackFile]:
+    """Return of some packs those to be written anew before the others: in these much may be uncompressed.
+
+    None where git compresses all of them anew; else it would keep that as it is.
+    """
+    room = _AFRESH_BYTES
+    if sum(sizes.values()) <= room:
+        return []
+    found = []
+    for pack, size in sorted(sizes.items(), key=lambda row: row[1]):
+        room -= size
+        if size > _SMALL_BYTES or room < 0:
+            break
+        found.append(pack)
+    return found
 
 
 def pack_bytes(layout: Layout, name: bytes) -> int:
@@ -287,11 +306,22 @@ def consolidate(layout: Layout, *, reader: GitReader, git: Git, extent: Consolid
     packs = list(sizes) if extent == "all" else _due(sizes, factor=_factor(sizes, extent))
     if len(packs) < 2 or not git.found:
         return False
-    size = sum(sizes[pack] for pack in packs)
+    small = small_packs({pack: sizes[pack] for pack in packs})
+    if small:
+        made = _join(layout, small, reader=reader, git=git)
+        others = [pack for pack in packs if pack not in small]
+        packs = [pack for pack in reader.stored.all() if pack in others or pack.name == made]
+    _join(layout, packs, reader=reader, git=git)
+    return True
+
+
+def _join(layout: Layout, packs: Sequence[PackFile], *, reader: GitReader, git: Git) -> bytes:
+    """Write the objects of packs into one, let go of these, and return its name."""
+    size = sum(pack_bytes(layout, pack.name) for pack in packs)
     kept = write_pack(layout, git, names=arranged(reader, packs), size=size)
     remove_packs(layout, packs, kept=kept)
     reader.stored.refresh()
-    return True
+    return kept
 
 
 def _factor(sizes: dict[PackFile, int], extent: Consolidation) -> int:

@@ -48,9 +48,13 @@ class GitEngine(GitReader):
         create(Layout(directory, temporary=temporary))
         return cls(directory, temporary=temporary, search_path=search_path)
 
-    def writer(self, *, kept: bool = True) -> GitWriter:
-        """Begin a pack; one that is not ``kept`` takes no room, and cannot be published."""
-        return self._writer(None if kept else PackDraft(self._layout.temporary, kept=False))
+    def writer(self, *, kept: bool = True, compressed: bool = True) -> GitWriter:
+        """Begin a pack; one that is not ``kept`` takes no room, and cannot be published.
+
+        Unless all is to be ``compressed``, a little of it is not, until packs are joined.
+        """
+        draft = None if kept else PackDraft(self._layout.temporary, kept=False)
+        return self._writer(draft, compressed=compressed)
 
     def resume(self, detached: Mapping[str, object]) -> GitWriter:
         """Go on with a pack that `GitWriter.detach` handed over; `Storage`."""
@@ -177,7 +181,7 @@ class GitEngine(GitReader):
         """Let go of files and maps; they open again when needed."""
         self.stored.close()
 
-    def _writer(self, draft: PackDraft | None) -> GitWriter:
+    def _writer(self, draft: PackDraft | None, *, compressed: bool = True) -> GitWriter:
         return GitWriter(
             self._layout,
             packs=self.stored,
@@ -185,6 +189,7 @@ class GitEngine(GitReader):
             compressor=self._compressor,
             draft=draft,
             trees=self._trees,
+            compressed=compressed,
         )
 
     def _git(self) -> Git:

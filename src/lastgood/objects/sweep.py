@@ -12,6 +12,7 @@ from lastgood.objects.consolidate import (
     pack_bytes,
     remove_packs,
     removed_packs,
+    small_packs,
     write_pack,
 )
 from lastgood.objects.pack import PackDraft, publish_draft
@@ -61,19 +62,29 @@ def _sweep(
     keep_tags(layout, {oid for oid in (*commits, *wounded) if oid in names})
     # These need no room for a new pack: a full disk gets some air first.
     freed = remove_packs(layout, dead, kept=b"")
-    # All of it, also what wholly live packs hold too: those copies are not proven here.
-    held = {oid for pack in mixed for oid in pack.index.oids()}
-    wanted = {oid: name for oid, name in names.items() if oid in held}
-    kept = b""
-    if wanted:
-        size = sum(pack_bytes(layout, pack.name) for pack in mixed)
+    small = small_packs({pack: pack_bytes(layout, pack.name) for pack in mixed})
+    waiting = mixed
+    for some in (small, [pack for pack in mixed if pack not in small]):
         try:
-            kept = _write(layout, wanted, reader=reader, git=git, size=size)
+            freed += _sweep_together(layout, some, names=names, reader=reader, git=git)
         except NoRoom:
-            return _sweep_each(layout, mixed, names=names, reader=reader, git=git, freed=freed)
-    freed += remove_packs(layout, mixed, kept=kept)
+            return _sweep_each(layout, waiting, names=names, reader=reader, git=git, freed=freed)
+        waiting = [pack for pack in waiting if pack not in some]
+    return max(freed, 0)
+
+
+def _sweep_together(
+    layout: Layout, packs: list[PackFile], *, names: dict[bytes, bytes], reader: GitReader, git: Git
+) -> int:
+    """Write what stays of packs anew as one, and return the bytes freed, fewer than none perhaps."""
+    # All of it, also what wholly live packs hold too: those copies are not proven here.
+    held = {oid for pack in packs for oid in pack.index.oids()}
+    wanted = {oid: name for oid, name in names.items() if oid in held}
+    size = sum(pack_bytes(layout, pack.name) for pack in packs)
+    kept = _write(layout, wanted, reader=reader, git=git, size=size) if wanted else b""
+    freed = remove_packs(layout, packs, kept=kept) if packs else 0
     reader.stored.refresh()
-    return max(freed - pack_bytes(layout, kept), 0) if kept else freed
+    return freed - pack_bytes(layout, kept) if kept else freed
 
 
 def _sweep_each(

@@ -62,9 +62,10 @@ _BATCH_BYTES = 256 << 10
 _STORED = b"\x78\x01\x01"
 _MOST_STORED = 0xFFFF
 # Ids are most of a directory's tree, and hardly compress: in a small pack, which is joined with others before
-# long (and compressed then), a tree of a few of them is kept as it is for a tenth of the time.
+# long (and compressed then), a tree of a few of them is kept as it is for a tenth of the time. So is whatever
+# is small, if that is asked for.
 _SMALL_TREE_BYTES = 4 << 10
-_SMALL_TREES_WITHIN = 256 << 10
+_AS_IT_IS_WITHIN = 256 << 10
 
 
 def _plain(content: bytes) -> bytes:
@@ -86,11 +87,17 @@ def _fastest() -> Callable[[bytes], bytes]:
     return faster
 
 
-def _stored(content: bytes) -> bytes:
-    """Return a content of up to 65,535 bytes as zlib's format has it where nothing is compressed."""
+def _stored_entry(kind: int, content: bytes) -> bytes:
+    """Return the entry of a content of up to 65,535 bytes in which zlib's format has it as it is."""
     size = len(content)
     return b"".join(
-        [_STORED, pack("<HH", size, size ^ _MOST_STORED), content, pack(">I", zlib.adler32(content))]
+        [
+            entry_header(kind, size),
+            _STORED,
+            pack("<HH", size, size ^ _MOST_STORED),
+            content,
+            pack(">I", zlib.adler32(content)),
+        ]
     )
 
 
@@ -120,13 +127,15 @@ class Compressor:
 class Deflater:
     """Turns contents into entries of a draft. Used by one thread, may employ a second process.
 
+    Unless all is to be ``compressed``, contents of up to 64 KiB stay as they are while the draft is small.
     ``came`` is what came of files that the second process was to read; their entries are not in the draft.
     """
 
-    __slots__ = ("_batch", "_batched", "_compressor", "_draft", "_second", "_total", "came")
+    __slots__ = ("_batch", "_batched", "_compressor", "_draft", "_plain", "_second", "_total", "came")
 
-    def __init__(self, draft: PackDraft, compressor: Compressor) -> None:
+    def __init__(self, draft: PackDraft, compressor: Compressor, *, compressed: bool = True) -> None:
         self._draft = draft
+        self._plain = not compressed
         self._compressor = compressor
         self._total = 0
         self._batch: list[Job] = []
@@ -231,9 +240,9 @@ class Deflater:
             self._draft.add(oid, *self._entry(kind, content))
 
     def _entry(self, kind: int, content: bytes) -> tuple[int, bytes]:
-        size = len(content)
-        if kind == TREE and size <= _SMALL_TREE_BYTES and self._draft.size <= _SMALL_TREES_WITHIN:
-            raw = entry_header(kind, size) + _stored(content)
+        most = _MOST_STORED if self._plain else _SMALL_TREE_BYTES if kind == TREE else -1
+        if len(content) <= most and self._draft.size + len(content) <= _AS_IT_IS_WITHIN:
+            raw = _stored_entry(kind, content)
             return zlib.crc32(raw), raw
         return self._compressed(kind, content)
 
@@ -297,6 +306,7 @@ class GitWriter:
         "_lent",
         "_packs",
         "_parted",
+        "_plain",
         "_rests",
         "_there",
         "_trees",
@@ -312,7 +322,9 @@ class GitWriter:
         compressor: Compressor,
         draft: PackDraft | None = None,
         trees: TreeMemory | None = None,
+        compressed: bool = True,
     ) -> None:
+        self._plain = not compressed
         self._trees = TreeMemory() if trees is None else trees
         self._import: BlobImport | None = None
         self._lent: frozenset[bytes] = frozenset()
@@ -330,7 +342,7 @@ class GitWriter:
         self._draft = PackDraft(layout.temporary) if draft is None else draft
         self._known = {oid for oid, _, _ in self._draft.entries}
         self._compressor = compressor
-        self._deflater = Deflater(self._draft, compressor)
+        self._deflater = Deflater(self._draft, compressor, compressed=compressed)
         self._closed = False
         self.published: bytes = b""  # the name of the pack, once there is one
 
@@ -663,7 +675,7 @@ class GitWriter:
         self._draft = draft
         self._packs.refresh()
         self._known = {oid for oid, _, _ in self._draft.entries}
-        self._deflater = Deflater(self._draft, self._compressor)
+        self._deflater = Deflater(self._draft, self._compressor, compressed=not self._plain)
         self._closed = False
 
     def _stored(self, oid: bytes) -> bool:
