@@ -123,6 +123,10 @@ class ObjectWriter(Protocol):
     def stored_bytes(self) -> int:
         """How many bytes the pack has grown to so far."""
 
+    @property
+    def contents(self) -> Mapping[bytes, bytes]:
+        """The blobs that were added first, by their ids, if what is in it is not to be compressed."""
+
     def publish_part(self) -> None:
         """Publish what was added so far, durably, once it is much: who comes after a kill finds it."""
 
@@ -204,6 +208,9 @@ class CheckpointReader(ObjectReader, Protocol):
 
 class EngineReader(CheckpointReader, Protocol):
     """Reads all that there is."""
+
+    def has_content(self, oid: bytes, content: bytes) -> bool:
+        """Tell whether a blob reads as a content that is known to have its id; False too of a large one."""
 
     def commits(self, *, besides: Collection[bytes] = ()) -> Iterator[bytes]:
         """Yield the id of every checkpoint commit stored, in no order; unreadable ones are left out.

@@ -269,6 +269,11 @@ class WorkspaceSnapshot:
         """Look at many paths, in their order, while nothing of ours changes any."""
         return PathReads(self)
 
+    @property
+    def contents(self) -> Mapping[bytes, bytes]:
+        """What was read for a guard, by its ids, as far as it is little."""
+        return self._writer.contents
+
     def hold(self, content: bytes) -> bytes:
         """Store a content that a merge made, together with the guard, and return its blob id."""
         return self._writer.blob(content)

@@ -77,6 +77,19 @@ def test_every_flipped_bit_is_found_and_never_read(store: Store, kind: str, shap
     assert list(store.open().check()) == []
 
 
+def test_a_content_that_rotted_since_it_was_written_is_not_what_it_was(store: Store) -> None:
+    content = os.urandom(9000)
+    writer = store.engine.writer(compressed=False)
+    oid = writer.blob(content)
+    assert writer.contents == {oid: content}
+    writer.publish()
+    assert store.engine.has_content(oid, content)
+    (pack,) = store.pack_files()
+    flip(pack)
+    assert not store.engine.has_content(oid, content)
+    assert not store.open().has_content(oid, content)
+
+
 DAMAGES = [*HARM, flip]
 
 

@@ -78,6 +78,11 @@ class MemoryWriter:
         """How many bytes were added so far."""
         return self._new.size()
 
+    @property
+    def contents(self) -> Mapping[bytes, bytes]:
+        """Nothing: all is to be compressed."""
+        return {}
+
     def blob(self, content: bytes) -> bytes:
         """Add a blob and return its id (the same as git's)."""
         self._check_open()
@@ -241,6 +246,10 @@ class _MemoryEngine:
     def pieces(self, oid: bytes) -> Iterator[bytes]:
         """Yield the bytes of a blob; `Damaged`."""
         yield self.read_blob(oid)
+
+    def has_content(self, oid: bytes, content: bytes) -> bool:
+        """Tell whether a blob has a content."""
+        return self._stored.blobs.get(oid) == content
 
     def copy_blob(self, oid: bytes, descriptor: int) -> int:
         """Write a blob to a descriptor and return its size in bytes."""

@@ -48,8 +48,9 @@ def test_a_plan_is_refused_when_what_it_deletes_became_ignored(workspace: Worksp
     assert (project / "new").read_text() == "precious"
 
 
+@pytest.mark.parametrize("read_anew", [False, True])
 def test_a_restore_is_refused_when_the_store_cannot_give_back_what_it_overwrites(
-    workspace: Workspace, project: Path, store: Path
+    workspace: Workspace, project: Path, store: Path, *, read_anew: bool
 ) -> None:
     """T2: a guard that names rotten bytes holds nothing; what a repair sets aside is stored again."""
     (project / "file").write_text("one")
@@ -59,6 +60,8 @@ def test_a_restore_is_refused_when_the_store_cannot_give_back_what_it_overwrites
     workspace.save("two")
     workspace.close()
     flip(max(packs_of(store), key=os.path.getsize), 50_000)
+    if read_anew:
+        os.utime(project / "file")
 
     with lastgood.open(project, store=store, maintenance="off") as again:
         with pytest.raises(Damaged, match="cannot hold"):

@@ -74,8 +74,17 @@ class GitReader:
         content = self._small(oid)
         return self._large(oid) if content is None else iter((content,))
 
+    def has_content(self, oid: bytes, content: bytes) -> bool:
+        """Tell whether a blob reads as a content that is known to have its id; False too of a large one."""
+        return self._first(oid) == content
+
     def _small(self, oid: bytes) -> bytes | None:
         """Return a small blob, proven, out of the first pack that names it; None if it is not sound there."""
+        content = self._first(oid)
+        return None if content is None or self.hasher.object_id(BLOB, content) != oid else content
+
+    def _first(self, oid: bytes) -> bytes | None:
+        """Return what the first pack that names a small blob has of it, not proven; None if that is none."""
         place = next(self.stored.find(oid), None)
         if place is None:
             return None
@@ -85,8 +94,7 @@ class GitReader:
             kind, content = pack.whole(offset, most=_WHOLE_BYTES)
         except (OSError, ValueError):
             return None
-        is_it = content is not None and kind == BLOB and self.hasher.object_id(kind, content) == oid
-        return content if is_it else None
+        return content if kind == BLOB else None
 
     def _large(self, oid: bytes) -> Iterator[bytes]:
         """Yield a blob that is too large to be proven first; one that is not is looked for everywhere."""

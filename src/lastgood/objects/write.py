@@ -262,7 +262,8 @@ _PART_OBJECTS = 1 << 17
 _PART_SHARE = 4
 
 
-# So many bytes of trees are remembered, of directories in which only ids may change next.
+# So many bytes of trees are remembered, of directories in which only ids may change next, and of contents
+# that may be compared with what is read back.
 _REMEMBERED_BYTES = 1 << 20
 
 
@@ -288,7 +289,10 @@ class TreeMemory:
 
 
 class GitWriter:
-    """One pack in the making, used by one thread. Full or broken disks raise `Storage`."""
+    """One pack in the making, used by one thread. Full or broken disks raise `Storage`.
+
+    Unless all is to be ``compressed`` it remembers the first of its ``contents``, a megabyte of them.
+    """
 
     __slots__ = (
         "_closed",
@@ -310,6 +314,8 @@ class GitWriter:
         "_rests",
         "_there",
         "_trees",
+        "_unremembered",
+        "contents",
         "published",
     )
 
@@ -325,6 +331,8 @@ class GitWriter:
         compressed: bool = True,
     ) -> None:
         self._plain = not compressed
+        self.contents: dict[bytes, bytes] = {}
+        self._unremembered = 0 if compressed else _REMEMBERED_BYTES
         self._trees = TreeMemory() if trees is None else trees
         self._import: BlobImport | None = None
         self._lent: frozenset[bytes] = frozenset()
@@ -434,6 +442,9 @@ class GitWriter:
         if self._closed:
             raise Internal("the pack is published or abandoned already", hint="report this")
         oid = self._hasher.object_id(kind, content)
+        if kind == BLOB and len(content) <= self._unremembered:
+            self._unremembered -= len(content)
+            self.contents[oid] = content
         if self._has(oid):
             return oid
         self._known.add(oid)

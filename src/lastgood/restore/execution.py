@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lastgood.context import CatalogueReader, Context
+    from lastgood.engine import EngineReader
     from lastgood.host import Proof
     from lastgood.literals import OperationType
     from lastgood.model.checkpoint import Checkpoint
@@ -193,7 +194,7 @@ class PlanExecution(Value):
         )
         with restoring.journal.opening(journal, beside=threads.beside) as opening:
             guard.hold()
-            _refuse_lost(restoring.context, self.plan, contents)
+            _refuse_lost(restoring.context, self.plan, contents, written=self.snapshot.contents)
         return Begun(journal=journal, guard=guard.id, wait=opening.wait)
 
     def abandon(self) -> None:
@@ -296,10 +297,13 @@ def loses_content(step: Step) -> bool:
     return step.action in _GOING and is_content(step.have)
 
 
-def _refuse_lost(context: Context, plan: RestorePlan, contents: dict[bytes, bytes]) -> None:
+def _refuse_lost(
+    context: Context, plan: RestorePlan, contents: dict[bytes, bytes], *, written: Mapping[bytes, bytes]
+) -> None:
     """Refuse if the store cannot give what is to be written, or give back what is going to go (rule T2).
 
-    What the guard found stored already may have rotted since: only reading it tells.
+    What the guard found stored already may have rotted since: only reading it tells. What was ``written``
+    for the guard, by its ids, is compared with that.
     """
     missing = context.engine.missing(step.want.oid for step in plan.of("write") if step.want is not None)
     if missing:
@@ -320,14 +324,12 @@ def _refuse_lost(context: Context, plan: RestorePlan, contents: dict[bytes, byte
     rotten = []
     room = _KEPT_BYTES
     for oid in sorted(going):
-        pieces = context.engine.pieces(oid)
         try:
-            content = next(pieces, b"")
-            more = sum(1 for _ in pieces)  # after the last of them it is proven
+            content = _read_back(context.engine, oid, likely=written.get(oid))
         except Damaged as error:
             rotten.append(error.message)
             continue
-        if not more and len(content) <= room:
+        if content is not None and len(content) <= room:
             room -= len(content)
             contents[oid] = content
     if rotten:
@@ -336,6 +338,16 @@ def _refuse_lost(context: Context, plan: RestorePlan, contents: dict[bytes, byte
             hint="set the damage aside, then try again: lastgood verify --repair",
             details={"reasons": rotten},
         )
+
+
+def _read_back(engine: EngineReader, oid: bytes, *, likely: bytes | None) -> bytes | None:
+    """Return a content that the store has, proven, None of a large one; `Damaged`."""
+    if likely is not None and engine.has_content(oid, likely):
+        return likely
+    pieces = engine.pieces(oid)
+    content = next(pieces, b"")
+    more = sum(1 for _ in pieces)  # after the last of them it is proven
+    return None if more else content
 
 
 def _closed(context: Context, steps: Iterable[Step]) -> dict[bytes, int]:

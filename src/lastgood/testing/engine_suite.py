@@ -104,6 +104,15 @@ class EngineSuite:
                 assert engine.read_blob(oid) == content
                 assert b"".join(engine.pieces(oid)) == content
 
+    def test_a_blob_has_its_own_content_and_no_other(self) -> None:
+        engine = self.make_engine()
+        writer = engine.writer()
+        oids = [writer.blob(content) for content in (b"", b"one", b"two")]
+        writer.publish()
+        assert all(map(engine.has_content, oids, (b"", b"one", b"two")))
+        assert not engine.has_content(oids[1], b"two")
+        assert not engine.has_content(UNKNOWN, b"one")
+
     def test_a_file_that_shrank_is_an_end_of_file_and_spoils_nothing(self) -> None:
         engine = self.make_engine()
         for size in (10, 9 << 20):
