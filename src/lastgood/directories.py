@@ -75,10 +75,16 @@ class Nearby:
     def open(self, path: bytes) -> int:
         """Return the descriptor of a directory, good until the next one is opened."""
         opened = self._open
-        while opened and not within(path, opened[-1][0]):
+        known, descriptor = b"", self._root
+        while opened:
+            known, descriptor = opened[-1]
+            if known == path:
+                return descriptor
+            if path.startswith(known + b"/"):
+                break
             os.close(opened.pop()[1])
-        known, descriptor = opened[-1] if opened else (b"", self._root)
-        for name in path[len(known) :].strip(b"/").split(b"/") if known != path else ():
+            known, descriptor = b"", self._root
+        for name in path[len(known) :].strip(b"/").split(b"/") if path else ():
             known = known + b"/" + name if known else name
             descriptor = os.open(name, OPEN_DIRECTORY, dir_fd=descriptor)
             opened.append((known, descriptor))
@@ -127,14 +133,7 @@ class Directories:
 
     def open(self, path: bytes) -> int:
         """Return a descriptor of a directory, good until some dozens of others have been opened."""
-        known = path
-        while known and known not in self._open:
-            known = known.rpartition(b"/")[0]
-        descriptor = self._known(known)
-        for name in path[len(known) :].strip(b"/").split(b"/") if known != path else ():
-            known = known + b"/" + name if known else name
-            descriptor = self._enter(known, name, descriptor)
-        return descriptor
+        return self._opened(path)[0]
 
     def open_to_change(self, path: bytes) -> int:
         """Return a descriptor of a directory in which names may be changed.
@@ -144,10 +143,10 @@ class Directories:
         if path in self._changeable and path in self._open:
             descriptor = self._open[path] = self._open.pop(path)  # used just now
             return descriptor
-        descriptor = self.open(path)
+        descriptor, found = self._opened(path)
         if path in self._changeable:
             return descriptor
-        found = os.fstat(descriptor)
+        found = found or os.fstat(descriptor)
         if found.st_dev != self._device:
             raise OSError(errno.EXDEV, "it lies on another file system")
         self._unlock(path, descriptor, found, need=_OWNER_WRITES)
@@ -200,6 +199,17 @@ class Directories:
             return os.dup(self._known(path))
         return os.dup(self._nearby.open(path))
 
+    def hand_over(self, path: bytes) -> int:
+        """Do so for who needs it last of all: what is open is the caller's from now on."""
+        descriptor = self._open.pop(path, -1)
+        return self.open_again(path) if descriptor < 0 else descriptor
+
+    def hand_over_all(self) -> list[int]:
+        """Return what else is open but the root, for the caller to close."""
+        descriptors = list(self._open.values())
+        self._open.clear()
+        return descriptors
+
     def moved(self, path: bytes, now: bytes) -> None:
         """Take note that a directory, or a file, is somewhere else."""
         self.forget(path)
@@ -212,6 +222,17 @@ class Directories:
         for known in [known for known in self._open if within(known, path)]:
             os.close(self._open.pop(known))
 
+    def _opened(self, path: bytes) -> tuple[int, os.stat_result | None]:
+        """Do what `open` does, and return what was said of the directory if it was opened just now."""
+        known, found = path, None
+        while known and known not in self._open:
+            known = known.rpartition(b"/")[0]
+        descriptor = self._known(known)
+        for name in path[len(known) :].strip(b"/").split(b"/") if known != path else ():
+            known = known + b"/" + name if known else name
+            descriptor, found = self._enter(known, name, descriptor)
+        return descriptor, found
+
     def _known(self, path: bytes) -> int:
         if not path:
             return self._root
@@ -219,7 +240,7 @@ class Directories:
         self._open[path] = descriptor
         return descriptor
 
-    def _enter(self, path: bytes, name: bytes, outer: int) -> int:
+    def _enter(self, path: bytes, name: bytes, outer: int) -> tuple[int, os.stat_result]:
         try:
             descriptor = os.open(name, OPEN_DIRECTORY, dir_fd=outer)
         except PermissionError:
@@ -227,10 +248,11 @@ class Directories:
             descriptor = os.open(name, OPEN_DIRECTORY, dir_fd=outer)
         self._open[path] = descriptor
         self._changeable.discard(path)
-        self._unlock(path, descriptor, os.fstat(descriptor), need=_OWNER_READS)
+        found = os.fstat(descriptor)
+        self._unlock(path, descriptor, found, need=_OWNER_READS)
         if len(self._open) > _MOST_OPEN:
             os.close(self._open.pop(next(iter(self._open))))
-        return descriptor
+        return descriptor, found
 
     def _unlock(self, path: bytes, descriptor: int, found: os.stat_result, *, need: int) -> None:
         if found.st_mode & need == need or found.st_uid != self._user:

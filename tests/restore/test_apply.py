@@ -427,6 +427,18 @@ def test_what_was_only_looked_at_is_not_left_open(tmp_path: Path) -> None:
     assert [times_open(one) for one in (tmp_path, folder, file)] == [0, 0, 0]
 
 
+def test_no_directory_is_left_open_once_all_names_are_on_the_disk(field: Field) -> None:
+    """T12: more of them than are open at once, some of which nothing was written into."""
+    names: Names = {b"d%d" % number: folder({b"in": folder({b"x": (0o644, b"old")})}) for number in range(40)}
+    field.lay(names)
+    steps = field.plan({name: folder({b"in": folder({b"x": (0o644, b"new")})}) for name in names})
+    before = os.listdir("/proc/self/fd")
+
+    field.apply(steps)
+
+    assert os.listdir("/proc/self/fd") == before
+
+
 def test_nothing_is_changed_before_what_has_to_be_there_is(field: Field) -> None:
     """Invariant 3: contents are read while the journal is on its way, and no name is made."""
     field.lay(BEFORE)

@@ -416,9 +416,9 @@ class PlanExecutor:
 
     def _sync(self, paths: Iterable[bytes]) -> None:
         """Carry the names and permissions in directories through to the disk."""
-        ordered = sorted(paths)
+        ordered, again = sorted(paths), self._directories.open_again
         for start in range(0, len(ordered), CHUNK):
-            opened = self._opened_to_sync(ordered[start : start + CHUNK])
+            opened = self._opened_to_sync(ordered[start : start + CHUNK], open_one=again)
             try:
                 troubles = self._flush(list(opened))
             finally:
@@ -427,20 +427,24 @@ class PlanExecutor:
             _refuse_unsynced(opened, troubles)
 
     def _begin_sync(self, paths: Iterable[bytes]) -> Callable[[], None]:
-        """Do so, the last of them beside what follows; return what waits for that, and raises its fault."""
+        """Do so, the last of them beside what follows; return what waits for that, and raises its fault.
+
+        Nothing else is done in directories afterwards: those that are open are closed beside, too.
+        """
         ordered = sorted(paths)
         beside = (len(ordered) - 1) // CHUNK * CHUNK if ordered else 0
         self._sync(ordered[:beside])
-        opened = self._opened_to_sync(ordered[beside:])
+        opened = self._opened_to_sync(ordered[beside:], open_one=self._directories.hand_over)
         if not opened:
             return lambda: None
+        others = self._directories.hand_over_all()
         troubles: dict[int, OSError] = {}
 
         def carry() -> None:
             try:
                 troubles.update(self._flush(list(opened)))
             finally:
-                for descriptor in opened:
+                for descriptor in (*opened, *others):
                     os.close(descriptor)
 
         syncing = self._site.threads.beside(carry)
@@ -451,11 +455,13 @@ class PlanExecutor:
 
         return wait
 
-    def _opened_to_sync(self, paths: Iterable[bytes]) -> dict[int, bytes]:
+    def _opened_to_sync(
+        self, paths: Iterable[bytes], *, open_one: Callable[[bytes], int]
+    ) -> dict[int, bytes]:
         opened: dict[int, bytes] = {}
         try:
             for path in paths:
-                descriptor = self._open_to_sync(path)
+                descriptor = self._open_to_sync(path, open_one)
                 if descriptor is not None:
                     opened[descriptor] = path
         except BaseException:
@@ -464,17 +470,17 @@ class PlanExecutor:
             raise
         return opened
 
-    def _open_to_sync(self, path: bytes) -> int | None:
+    def _open_to_sync(self, path: bytes, open_one: Callable[[bytes], int]) -> int | None:
         """Open a directory, None if it went, or if even its owner may not read it."""
         try:
-            return self._directories.open_again(path)
+            return open_one(path)
         except PermissionError:
             return None
         except OSError as error:
             if is_nowhere(error):
                 return None
             if error.errno in CROWDED and self._site.close_gone():  # what is closed beside takes room still
-                return self._open_to_sync(path)
+                return self._open_to_sync(path, open_one)
             raise _unsynced(path, error) from error
 
     def _reason(self, error: OSError, path: bytes) -> str:
