@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastgood.errors import Unsafe
-from lastgood.model.path_safety import NameRules, faults, name_fault, path_fault, refuse_faults
+from lastgood.model.path_safety import (
+    NameRules,
+    faults,
+    name_fault,
+    path_fault,
+    path_faults,
+    refuse_faults,
+)
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, StoredTree, TreeId
 from lastgood.paths import is_git_alias
 from tools.forest import Forest, folder
@@ -83,6 +90,17 @@ def test_a_path_is_as_bad_as_its_worst_component() -> None:
     assert path_fault(b"a/../b") is not None
     assert path_fault(b"/a") is not None
     assert path_fault(b"d/" * 2048 + b"x") == "is too long a path"
+
+
+PIECES = [b"", b"a", b"b.c", b".", b"..", b".git", b"git~1", b".d", b"a\\b", b"\0", b"\xff", b"n" * 250]
+PATHS = st.lists(st.sampled_from(PIECES), max_size=4).map(b"/".join)
+
+
+@given(st.lists(PATHS, max_size=6))
+def test_many_paths_are_judged_as_each_is_alone(paths: list[bytes]) -> None:
+    """T12."""
+    alone = [(path, path_fault(path)) for path in paths]
+    assert [(one.path, one.reason) for one in path_faults(paths)] == [one for one in alone if one[1]]
 
 
 def found(forest: Forest, root: TreeId, rules: NameRules | None = None) -> list[bytes]:

@@ -27,6 +27,7 @@ _SHOWN = 10
 _SHOWN_WIDTH = 200
 # A name of these alone is no path, and has no character by which it could stand for another name.
 _ORDINARY = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._"
+_ORDINARY_PATH = _ORDINARY + b"/"
 
 
 class NameRules(Value):
@@ -89,10 +90,24 @@ def path_fault(path: bytes) -> str | None:
     return None
 
 
+def _is_ordinary(path: bytes) -> bool:
+    """Tell whether a look at a whole path shows that each of its names may be written: so it is of most."""
+    return (
+        len(path) <= LONGEST_NAME
+        and not path.translate(None, _ORDINARY_PATH)
+        and path[:1] not in {b"", b"/", b"."}
+        and path[-1:] != b"/"
+        and b"/." not in path
+        and b"//" not in path
+    )
+
+
 def path_faults(paths: Iterable[bytes]) -> Iterator[TreeFault]:
     """Yield those of many paths that must not be touched; each directory above them is judged once."""
     known: dict[bytes, str | None] = {b"": None}
     for path in paths:
+        if _is_ordinary(path):
+            continue
         if not path or path.startswith(b"/") or len(path) > LONGEST_PATH:
             reason = path_fault(path)
         else:
