@@ -89,42 +89,47 @@ def proof_at(name: bytes, directory: int, likely: Content | None = None) -> Proo
 
     ``likely`` is what it is expected to be.
     """
+    proof = None
     before = _seen(name, directory)
-    if before is None:
-        return Proof(entry=entry_at(name, directory))
-    if stat.S_ISREG(before.st_mode):
+    if before is not None:
+        find = _proven_file if stat.S_ISREG(before.st_mode) else _proven_other
+        proof = find(name, directory, before, likely)
+    return proof or Proof(entry=entry_at(name, directory))
+
+
+def _proven_file(name: bytes, directory: int, before: os.stat_result, likely: Content | None) -> Proof | None:
+    """Return the proof for a file; None unless stat says the same of what was read as before and after."""
+    try:
+        descriptor, found = opened_regular(name, directory)
+    except OSError:
+        return None
+    try:
         # A write stamps the file first and copies then: of who writes already no time tells, but a lease.
-        oid, steady = _proven_file(name, directory, likely)
-        entry = Entry(name=name, kind=FILE, mode=stat.S_IMODE(before.st_mode), oid=oid)
+        steady = is_written_by_nobody(descriptor)
+        oid = _id_of(descriptor, found.st_size, likely)
+    except OSError:
+        return None
     else:
-        found, steady = entry_at(name, directory), True
-        if found is None or not found.oid:
-            return Proof(entry=found)
-        entry = found
-    if not entry.oid or not _is_still(before, name, directory):
-        return Proof(entry=entry_at(name, directory))
+        after = _seen(name, directory)  # while no other file can have the number of this one
+    finally:
+        os.close(descriptor)
+    if not oid or after is None or not _version(before) == _version(found) == _version(after):
+        return None
+    entry = Entry(name=name, kind=FILE, mode=stat.S_IMODE(before.st_mode), oid=oid)
     return Proof(entry=entry, stat=before, steady=steady)
 
 
-def _proven_file(name: bytes, directory: int, likely: Content | None) -> tuple[bytes, bool]:
-    """Return what `_file_id` does, and whether nobody was writing to the file before it was read."""
-    try:
-        descriptor, before = opened_regular(name, directory)
-    except OSError:
-        return _file_id(name, directory), False
-    try:
-        steady = is_written_by_nobody(descriptor)
-        oid, _ = _whole_id(descriptor, before, likely)
-    except OSError:
-        return b"", False
-    finally:
-        os.close(descriptor)
-    return (oid, steady) if oid else (_file_id(name, directory), steady)
-
-
-def _is_still(before: os.stat_result, name: bytes, directory: int) -> bool:
+def _proven_other(
+    name: bytes, directory: int, before: os.stat_result, _likely: Content | None
+) -> Proof | None:
+    """Return the proof for a link; of anything else nothing is noted but what it is."""
+    entry = entry_at(name, directory)
+    if entry is None or not entry.oid:
+        return Proof(entry=entry)
     after = _seen(name, directory)
-    return after is not None and _version(before) == _version(after)
+    if after is None or _version(before) != _version(after):
+        return None
+    return Proof(entry=entry, stat=before, steady=True)
 
 
 def _seen(name: bytes, directory: int) -> os.stat_result | None:
@@ -224,17 +229,20 @@ def _whole_id(
     descriptor: int, before: os.stat_result, likely: Content | None = None
 ) -> tuple[bytes, os.stat_result]:
     """Return the blob id of a file, empty if it changed since ``before``, and what stat says of it then."""
-    size = before.st_size
-    oid = found = b""
+    oid = _id_of(descriptor, before.st_size, likely)
+    after = os.fstat(descriptor)
+    still = before.st_size == after.st_size and before.st_mtime_ns == after.st_mtime_ns
+    return oid if still else b"", after
+
+
+def _id_of(descriptor: int, size: int, likely: Content | None) -> bytes:
+    """Return the blob id of what is read of a file, empty if it has not so many bytes."""
+    found = b""
     if likely is not None and len(likely[1]) == size:
         found = os.read(descriptor, size)
         if found == likely[1]:
-            oid = likely[0]
-    if not oid:
-        oid = _read_id(descriptor, size, begun=found)
-    after = os.fstat(descriptor)
-    still = size == after.st_size and before.st_mtime_ns == after.st_mtime_ns
-    return oid if still else b"", after
+            return likely[0]
+    return _read_id(descriptor, size, begun=found)
 
 
 def _read_id(descriptor: int, size: int, *, begun: bytes) -> bytes:
