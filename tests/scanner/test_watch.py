@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import lastgood
 from lastgood.model.tree import Counts
 from lastgood.scanner import cache, watch
+from lastgood.scanner.select import Examiner
 from lastgood.workspace import Workspace
 from tools.living import eventually
 from tools.long_form import examples
@@ -25,6 +26,7 @@ from tools.operations import STEPS, Step, take
 
 if TYPE_CHECKING:
     from lastgood.scanner import Record
+    from lastgood.scanner.select import Node
 
 
 class Twins:
@@ -87,6 +89,34 @@ def test_a_scan_looks_only_where_something_was_heard(twins: Twins, monkeypatch: 
     monkeypatch.setattr(twins.watch, "cover", noted)
     twins.agree()
     assert listed == [b"d7/deep"]
+
+
+def test_a_folder_that_was_looked_at_once_is_not_judged_again_for_a_file(
+    twins: Twins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _plant(twins)
+    judged: list[bytes] = []
+    examine = Examiner.examine
+
+    def noted(examiner: Examiner, path: bytes, *arguments: Any, **told: Any) -> Node:
+        judged.append(path)
+        return examine(examiner, path, *arguments, **told)
+
+    monkeypatch.setattr(Examiner, "examine", noted)
+    (twins.root / "a" / "f3").write_text("second")
+    twins.watched.save()
+    assert judged == []
+
+
+def _plant(twins: Twins) -> None:
+    """Make a folder whose names are proven, of files that are old enough."""
+    for number in range(20):
+        (twins.root / f"b{number}").mkdir()
+        (twins.root / f"b{number}" / "file").write_text("first")
+    (twins.root / "a").mkdir()
+    for number in range(8):
+        (twins.root / "a" / f"f{number}").write_text("first")
+    _settle(twins)
 
 
 def test_folders_in_which_nothing_was_heard_are_passed_by(

@@ -17,13 +17,17 @@ from lastgood.files import digest, is_written_by_nobody
 from lastgood.paths import printable, to_text
 from lastgood.scanner import (
     CAPTURED,
+    FORMAT_DIRECTORY,
     FORMAT_FILE,
     FORMAT_LINK,
     FORMAT_MASK,
+    MODE,
+    NAME,
     NAMES,
     RACY,
     SEEN,
     SIGNATURE,
+    STATE,
     TOO_LARGE,
     UNREADABLE,
     UNSTABLE,
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
 
     from lastgood.engine import ObjectWriter
     from lastgood.host import Clock
-    from lastgood.scanner import Evidence, Record, Seen
+    from lastgood.scanner import Evidence, Record, Row, Seen
     from lastgood.scanner.states import Sheet
     from lastgood.scanner.watch import DirectoryWatch
 
@@ -474,6 +478,31 @@ class Listing:
 def signature(names: bytes, states: bytes) -> bytes:
     """Return what is equal only if the names are, and what was said of every entry."""
     return digest(b"%d\0%b%b" % (len(names), names, states))
+
+
+def recorded_states(record: Record, rows: Iterable[Row]) -> bytes | None:
+    """Return what was said of the entries of a directory, by its rows; None where these do not say all."""
+    by_name = {row[NAME]: row for row in rows}
+    stats = stats_of([by_name.get(name) for name in names_of(record[NAMES])])
+    states = None if stats is None else packed(stats)
+    if states is None or signature(record[NAMES], states) != record[SIGNATURE]:
+        return None
+    return states
+
+
+def stats_of(rows: Iterable[Row | None]) -> list[Evidence | int] | None:
+    """Return what was said of entries of which rows tell; None where one does not say all."""
+    stats: list[Evidence | int] = []
+    for row in rows:
+        if row is None:
+            return None
+        if row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY:
+            stats.append(row[MODE])
+        elif row[STATE] <= RACY:
+            stats.append(row[1:6])
+        else:  # as of what is left out
+            return None
+    return stats
 
 
 def _nowhere() -> None:

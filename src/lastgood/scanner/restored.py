@@ -50,6 +50,7 @@ from lastgood.scanner.read import (
     is_exact,
     names_of,
     proven_names,
+    stats_of,
 )
 from lastgood.scanner.select import IGNORE_FILES, Node
 from lastgood.scanner.states import packed, patched
@@ -340,23 +341,8 @@ def _listing(
     # A stranger's name is no row's, and a row whose name is gone has none.
     if len(found) != len(rows):
         return None
-    stats = _stats_of([rows.get(name) for name in found])
+    stats = stats_of([rows.get(name) for name in found])
     return None if stats is None else Listing(-1, names, states=packed(stats), seen=seen)
-
-
-def _stats_of(rows: Iterable[Row | None]) -> list[Evidence | int] | None:
-    """Return what was said of entries of which rows tell; None where one does not say all."""
-    stats: list[Evidence | int] = []
-    for row in rows:
-        if row is None:
-            return None
-        if row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY:
-            stats.append(row[MODE])
-        elif row[STATE] <= RACY:
-            stats.append(row[1:6])
-        else:  # as of what is left out
-            return None
-    return stats
 
 
 _UNTOLD = Listing(-1, b"", states=b"", seen=())

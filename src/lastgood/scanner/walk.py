@@ -57,6 +57,7 @@ from lastgood.scanner.read import (
     descend,
     inodes_of,
     names_of,
+    recorded_states,
     signature,
     state_of,
 )
@@ -473,6 +474,10 @@ class Walk:
         frame.inodes = {**listing.inodes, **inodes_of(descriptor, node.below)}
         return frame
 
+    def _told(self, record: Record) -> bytes | None:
+        """Return what was said of the entries of a directory when it was recorded; None if that is lost."""
+        return told_of(record, states=self._states, details=self._details)
+
     def _still_holds(self, record: Record, path: bytes, above: bytes) -> bool:
         flags = record[FLAGS]
         if not flags and self._trusting:
@@ -495,10 +500,12 @@ class Walk:
         Its names are the same, no rule ignores any, and all that decides is as it was: so what did not change
         stays as it is, as in a directory in which nothing did.
         """
-        was = self._states.get(record[SIGNATURE])
-        if was is None or listing.lost or record[FLAGS] & ~NESTED or listing.names != record[NAMES]:
+        if listing.lost or record[FLAGS] & ~NESTED or listing.names != record[NAMES]:
             return None
-        if len(was) != len(listing.states) or not self._still_holds(record, path, above):
+        if not self._still_holds(record, path, above):
+            return None
+        was = self._told(record)
+        if was is None or len(was) != len(listing.states):
             return None
         rows = self._rows_then(record)
         return self._examiner.revise(
@@ -538,6 +545,18 @@ class Walk:
 def never() -> bool:
     """Tell that time is left, where nothing bounds it."""
     return False
+
+
+def told_of(record: Record, *, states: Mapping[bytes, bytes], details: Details) -> bytes | None:
+    """Return what was said of the entries of a directory when it was recorded, which its rows say, too.
+
+    None where they do not say all, as of what is left out.
+    """
+    told = states.get(record[SIGNATURE])
+    if told is not None:
+        return told
+    rows = details.rows(record)
+    return None if rows is None else recorded_states(record, rows)
 
 
 def _forget_old(states: dict[bytes, bytes], records: Mapping[bytes, Record]) -> None:
