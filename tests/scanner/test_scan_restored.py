@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,13 +19,16 @@ from lastgood.restore.look import PathReader
 from lastgood.scanner import cache, read
 from lastgood.scanner.read import file_system, open_file
 from lastgood.scanner.restored import TouchedFolders
+from lastgood.scanner.walk import Walk
 from lastgood.scanner.watch import DirectoryWatch
 from lastgood.workspace import Workspace
 from tools.long_form import examples
 
 if TYPE_CHECKING:
-    from lastgood.scanner import Evidence, Record
+    from lastgood.scanner import Evidence
     from lastgood.scanner.read import Lister
+    from lastgood.scanner.restored import RestoredFolder
+    from lastgood.scanner.walk import Frame
 
 Open = Callable[..., Workspace]
 
@@ -426,6 +429,7 @@ def edit_by_another_name(place: Path) -> None:
 
 
 @pytest.mark.usefixtures("stamped")
+@pytest.mark.parametrize("asked", ["what was heard of", "everything"])
 @pytest.mark.parametrize("moment", ["before", "once it is watched", "after"])
 @pytest.mark.parametrize("act", [bring, take_away, replace, edit_in_place, edit_by_another_name])
 def test_what_happens_while_a_watch_looks_again_at_what_a_restore_left_is_in_the_next_save(
@@ -435,28 +439,39 @@ def test_what_happens_while_a_watch_looks_again_at_what_a_restore_left_is_in_the
     monkeypatch: pytest.MonkeyPatch,
     moment: str,
     act: Callable[[Path], None],
+    asked: str,
 ) -> None:
     plant(project)
+    if asked == "everything":  # as where a file with several names was met
+        (project / "other name").hardlink_to(project / "d0" / "e0" / "f0")
     workspace = opened(watch=True)
     saved = workspace.save("one").checkpoint
     (project / "d1" / "e1" / "f1").write_text("edited")
-    tell, cover, place, acted = TouchedFolders.tell, DirectoryWatch.cover, project / "d1" / "e1", []
+    watching = "heard_of" if asked == "what was heard of" else "cover"
+    tell, watched = TouchedFolders.tell, getattr(DirectoryWatch, watching)
+    place, acted = project / "d1" / "e1", []
 
     def looking(
-        folders: TouchedFolders, watch: DirectoryWatch, path: bytes, record: Record, *, lister: Lister
+        folders: TouchedFolders,
+        watch: DirectoryWatch,
+        path: bytes,
+        *,
+        restored: RestoredFolder,
+        lister: Lister,
     ) -> None:
-        def covering(watch: DirectoryWatch, descriptor: int, path: bytes) -> bool:
-            covered = cover(watch, descriptor, path)
+        def covering(*arguments: Any) -> Any:
+            found = watched(*arguments)
+            assert found
             if moment == "once it is watched":
                 act(place)
-            return covered
+            return found
 
         acted.append(path)
         if moment == "before":
             act(place)
         with monkeypatch.context() as patched:
-            patched.setattr(DirectoryWatch, "cover", covering)
-            tell(folders, watch, path, record, lister=lister)
+            patched.setattr(DirectoryWatch, watching, covering)
+            tell(folders, watch, path, restored=restored, lister=lister)
         if moment == "after":
             act(place)
 
@@ -483,13 +498,13 @@ def test_where_it_watches_the_next_scan_looks_at_no_directory_that_is_as_a_resto
     workspace.restore(saved.id)
     (project / "d2" / "e2" / "f2").write_text("edited again")
     looked_at: list[bytes] = []
-    cover = DirectoryWatch.cover
+    look = Walk._look
 
-    def covering(watch: DirectoryWatch, descriptor: int, path: bytes) -> bool:
+    def looking(walk: Walk, descriptor: int, path: bytes, *told: Any) -> Frame:
         looked_at.append(path)
-        return cover(watch, descriptor, path)
+        return look(walk, descriptor, path, *told)
 
-    monkeypatch.setattr(DirectoryWatch, "cover", covering)
+    monkeypatch.setattr(Walk, "_look", looking)
 
     assert workspace.save("two").checkpoint.manifest.changes == Counts(modified=1)
     assert looked_at == [b"d2/e2"]

@@ -7,7 +7,7 @@ import os
 import select
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import lastgood
 from lastgood.model.tree import Counts
 from lastgood.scanner import cache, watch
+from lastgood.scanner.read import Lister
 from lastgood.scanner.select import Examiner
 from lastgood.workspace import Workspace
 from tools.living import eventually
@@ -26,6 +27,7 @@ from tools.operations import STEPS, Step, take
 
 if TYPE_CHECKING:
     from lastgood.scanner import Record
+    from lastgood.scanner.read import Listing
     from lastgood.scanner.select import Node
 
 
@@ -80,13 +82,13 @@ def test_a_scan_looks_only_where_something_was_heard(twins: Twins, monkeypatch: 
     _settle(twins)
     (twins.root / "d7" / "deep" / "file").write_text("second")
     listed: list[bytes] = []
-    cover = twins.watch.cover
+    noting = twins.watch.listed
 
-    def noted(descriptor: int, path: bytes) -> bool:
+    def noted(path: bytes, descriptor: int, **told: Any) -> None:
         listed.append(path)
-        return cover(descriptor, path)
+        noting(path, descriptor, **told)
 
-    monkeypatch.setattr(twins.watch, "cover", noted)
+    monkeypatch.setattr(twins.watch, "listed", noted)
     twins.agree()
     assert listed == [b"d7/deep"]
 
@@ -108,6 +110,49 @@ def test_a_folder_that_was_looked_at_once_is_not_judged_again_for_a_file(
     assert judged == []
 
 
+def test_of_a_folder_with_proven_names_only_files_are_asked_of_which_something_was_heard(
+    twins: Twins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _plant(twins)
+    (twins.root / "a" / "f3").write_text("second")
+    asked = _asked(monkeypatch)
+    twins.agree()
+    assert asked == {b"f3"}
+
+
+def test_where_a_name_came_a_folder_is_asked_for_everything(
+    twins: Twins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _plant(twins)
+    (twins.root / "a" / "f3").write_text("second")
+    (twins.root / "a" / "new").write_text("first")
+    asked = _asked(monkeypatch)
+    twins.agree()
+    assert asked == set()
+
+
+def test_where_a_file_has_another_name_by_now_its_folder_is_asked_for_everything(
+    twins: Twins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _plant(twins)
+    os.link(twins.root / "a" / "f3", twins.outside / "f3")
+    (twins.root / "a" / "f3").write_text("second")
+    twins.agree()
+    (twins.outside / "f3").write_text("third")
+    (twins.root / "a" / "f4").write_text("second")
+    twins.agree()
+
+
+def test_of_another_folder_in_the_place_of_one_everything_is_asked(twins: Twins) -> None:
+    _plant(twins)
+    shutil.copytree(twins.root / "a", twins.outside / "copy")
+    (twins.outside / "copy" / "f5").write_text("other")
+    (twins.root / "a" / "f3").write_text("second")
+    (twins.root / "a").rename(twins.outside / "old")
+    (twins.outside / "copy").rename(twins.root / "a")
+    twins.agree()
+
+
 def _plant(twins: Twins) -> None:
     """Make a folder whose names are proven, of files that are old enough."""
     for number in range(20):
@@ -117,6 +162,23 @@ def _plant(twins: Twins) -> None:
     for number in range(8):
         (twins.root / "a" / f"f{number}").write_text("first")
     _settle(twins)
+
+
+def _asked(monkeypatch: pytest.MonkeyPatch) -> set[bytes]:
+    """Return the names of those that are going to be asked alone."""
+    asked: set[bytes] = set()
+    listing = Lister.list_but_for
+
+    def noted(
+        lister: Lister, descriptor: int, *, known: Record, states: bytes, heard: Collection[bytes]
+    ) -> Listing | None:
+        found = listing(lister, descriptor, known=known, states=states, heard=heard)
+        if found is not None:
+            asked.update(heard)
+        return found
+
+    monkeypatch.setattr(Lister, "list_but_for", noted)
+    return asked
 
 
 def test_folders_in_which_nothing_was_heard_are_passed_by(

@@ -11,10 +11,11 @@ import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
-    # The watch of a directory, what happened in it, and to which name: empty where it is about itself.
-    Event = tuple[int, int, bytes]
+    # The watch of a directory, what happened in it, and to which names of files, or of one directory: none
+    # where it is about itself.
+    Event = tuple[int, int, Collection[bytes]]
 
 MODIFY = 0x2
 ATTRIBUTES = 0x4
@@ -55,27 +56,31 @@ class Inotify:
         self._library.inotify_rm_watch(self.descriptor, watch)
 
     def read(self) -> Iterator[Event]:
-        """Return what happened so far, in its order; waits for nothing.
+        """Return what happened so far; waits for nothing.
 
-        What happened to files is told once for each directory, whatever it was, without a name: of one that
-        is replaced there are ten events.
+        What happened to directories is told in its order. What happened to files is told once for each
+        directory that they are in, whatever it was: of one that is replaced there are ten events.
         """
         unpack, size = _HEAD.unpack_from, _HEAD.size
-        told: set[int] = set()
+        files: dict[int, set[bytes]] = {}
         while True:
             try:
                 pending = os.read(self.descriptor, _READ_BYTES)
             except BlockingIOError:
-                return
+                break
             start, end = 0, len(pending)
             while start < end:
                 watch, mask, _, length = unpack(pending, start)
-                start += size + length
-                if mask & OF_DIRECTORY:
-                    yield watch, mask, pending[start - length : start].rstrip(b"\0")
-                elif watch not in told:
-                    told.add(watch)
-                    yield watch, mask, b""
+                at = start + size
+                start = at + length
+                if mask & (OF_DIRECTORY | OVERFLOWED):
+                    yield watch, mask, _names(pending[at:start])
+                elif watch in files:
+                    files[watch].add(pending[at:start])
+                else:
+                    files[watch] = {pending[at:start]}
+        for watch, names in files.items():
+            yield watch, 0, () if b"" in names else {name.rstrip(b"\0") for name in names}
 
     def close(self) -> None:
         """End all watches; harmless when repeated."""
@@ -91,3 +96,7 @@ class Inotify:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
         return answer
+
+
+def _names(padded: bytes) -> Collection[bytes]:
+    return (padded.rstrip(b"\0"),) if padded else ()

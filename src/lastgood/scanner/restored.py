@@ -54,11 +54,11 @@ from lastgood.scanner.read import (
 )
 from lastgood.scanner.select import IGNORE_FILES, Node
 from lastgood.scanner.states import packed, patched
-from lastgood.scanner.walk import Builder
+from lastgood.scanner.walk import Builder, told_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+    from collections.abc import Callable, Collection, Mapping, MutableMapping
     from typing import Self
 
     from lastgood.engine import ObjectWriter
@@ -104,12 +104,14 @@ class TouchedFolders:
         except OSError:  # gone, or replaced: the next scan finds out
             return None
 
-    def tell(self, watch: DirectoryWatch, path: bytes, record: Record, *, lister: Lister) -> None:
+    def tell(self, watch: DirectoryWatch, path: bytes, *, restored: RestoredFolder, lister: Lister) -> None:
         """Have a watch vouch for a directory that is as it is recorded, from before it is looked at."""
         descriptor = self._nearby.open(path)
-        covered = watch.cover(descriptor, path)
-        listing = lister.list(descriptor, known=record)
-        if listing.fits(record):
+        heard = watch.heard_of(path, descriptor, restored.before)
+        listing = None if heard is None else restored.listed_again(descriptor, heard, lister)
+        covered = listing is not None or watch.cover(descriptor, path)
+        listing = listing or lister.list(descriptor, known=restored.record)
+        if listing.fits(restored.record):
             watch.listed(
                 path,
                 descriptor,
@@ -120,8 +122,33 @@ class TouchedFolders:
             )
 
 
+class RestoredFolder:
+    """A directory in which a restore changed ``names``: as it was recorded before, and as it is known now."""
+
+    def __init__(
+        self, names: Collection[bytes], *, before: Record, record: Record, known: CachedTree
+    ) -> None:
+        self.before: Record = before
+        self.record: Record = record
+        self._names = names
+        self._known = known
+
+    def listed_again(self, descriptor: int, heard: Collection[bytes], lister: Lister) -> Listing | None:
+        """Ask for what the restore changed, and of what was heard, alone; None where that is not enough."""
+        known = self._known
+        states = told_of(self.record, states=known.states, details=known.details)
+        if states is None:
+            return None
+        return lister.list_but_for(descriptor, known=self.record, states=states, heard={*heard, *self._names})
+
+
 def look_again(
-    root: bytes, places: Iterable[bytes], *, records: Mapping[bytes, Record], watch: DirectoryWatch
+    root: bytes,
+    places: Mapping[bytes, Collection[bytes]],
+    *,
+    scanned: Mapping[bytes, Record],
+    known: CachedTree,
+    watch: DirectoryWatch,
 ) -> None:
     """Have a watch vouch for those directories that are as they are recorded."""
     try:
@@ -129,7 +156,10 @@ def look_again(
             lister = Lister(device=folders.device, clock=SystemClock(), watch=watch)
             try:
                 for path in sorted(filter(watch.hears_of, places)):
-                    folders.tell(watch, path, records[path], lister=lister)
+                    restored = RestoredFolder(
+                        places[path], before=scanned[path], record=known.records[path], known=known
+                    )
+                    folders.tell(watch, path, restored=restored, lister=lister)
             finally:
                 lister.close()
     except OSError:  # one is gone, or replaced: the next scan finds out

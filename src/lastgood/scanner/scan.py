@@ -13,7 +13,7 @@ from lastgood.files import digest
 from lastgood.host import ScanResult, Stamp
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, UNREADABLE, Includes, TreeRules
 from lastgood.model.tree import DIRECTORY, Gap, TreeId
-from lastgood.paths import DEEPEST, LONGEST_PATH, join, parent
+from lastgood.paths import DEEPEST, LONGEST_PATH, join
 from lastgood.scanner import (
     ABOVE,
     BARE,
@@ -177,8 +177,8 @@ class WorkspaceScan:
         self._known = known
         self.snapshot = snapshot
         self.worth_keeping: bool = worth_keeping
-        # What is known with what a restore has brought since, and to which directories; None without that.
-        self._brought: tuple[CachedTree, Collection[bytes]] | None = None
+        # What is known with what a restore has brought since, and the names of that by directory.
+        self._brought: tuple[CachedTree, Mapping[bytes, Collection[bytes]]] | None = None
         # Who hears of changes, and is told what was kept.
         self.watch: DirectoryWatch | None = None
         # The directories that were looked at, where all others are as the last scan knew them.
@@ -419,15 +419,19 @@ class WorkspaceScan:
         else:
             self._keep_watched(self.watch, *brought)
 
-    def _keep_watched(self, watch: DirectoryWatch, snapshot: CachedTree, places: Collection[bytes]) -> None:
+    def _keep_watched(
+        self, watch: DirectoryWatch, snapshot: CachedTree, places: Mapping[bytes, Collection[bytes]]
+    ) -> None:
         from lastgood.scanner.restored import look_again  # lazily: no save needs it
 
         watch.keep_restored(
             self._folder,
             snapshot,
             scanned=self.snapshot.records,
-            places=places,
-            look_again=lambda records: look_again(self._root, places, records=records, watch=watch),
+            places=places.keys(),
+            look_again=lambda known: look_again(
+                self._root, places, scanned=self.snapshot.records, known=known, watch=watch
+            ),
         )
 
     def take_in(self, brought: Mapping[bytes, Proof], *, trial: Callable[[], ObjectWriter], cap: int) -> None:
@@ -439,7 +443,7 @@ class WorkspaceScan:
         found = self._restored(brought, trial=trial, cap=cap) if brought else None
         if found is None or (self.watch is not None and len(found.records) != len(self.snapshot.records)):
             return
-        self._brought = found, {parent(path) for path in brought}
+        self._brought = found, by_parent(brought)
 
     def _restored(
         self, brought: Mapping[bytes, Proof], *, trial: Callable[[], ObjectWriter], cap: int
@@ -723,6 +727,8 @@ class WorkspaceScanner:
             except (DetailsLost, ImportLost):  # each of them once at most
                 known = CachedTree(None, records={}, details=Details(self._folder, b""))
             outside, begun = Outside(request), None
+            if self._watch is not None:
+                self._watch.begin(root, device_of=proving_device)
 
     def _known(self, root: bytes) -> CachedTree:
         """Return what the last scan left; it is read again unless it was this process's."""
@@ -987,8 +993,6 @@ class ScanPass:
 
     def _run(self, root: int, *, sleep: Callable[[float], None], again: bool) -> None:
         watch = self._walk.watch
-        if watch is not None:
-            watch.begin(root, device_of=proving_device)
         self._walk.run(root, token=self._token)
         self.examiner.finish()
         if self._walk.vanished:

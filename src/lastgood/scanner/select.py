@@ -52,7 +52,6 @@ from lastgood.scanner import (
     evidence,
 )
 from lastgood.scanner.read import Reading, descend, names_of, state_of
-from lastgood.scanner.states import one_of
 from lastgood.settings import BUILT_IN_INCLUDES, HAND_WRITTEN_BYTES
 
 TYPE_CHECKING = False
@@ -689,7 +688,13 @@ class Examiner:
         return node
 
     def revise(
-        self, path: bytes, listing: Listing, *, record: Record, rows: list[Row], changed: Iterable[int]
+        self,
+        path: bytes,
+        listing: Listing,
+        *,
+        record: Record,
+        rows: list[Row],
+        changed: Mapping[int, Evidence | int],
     ) -> Node | None:
         """Return the node of a directory of whose entries those at some places ``changed``, and no other.
 
@@ -698,8 +703,8 @@ class Examiner:
         """
         names, places = names_of(listing.names), {row[NAME]: place for place, row in enumerate(rows)}
         found: list[tuple[int, bytes, Evidence]] = []
-        for one in changed:
-            name, stat = names[one], one_of(listing.states, one)
+        for one, stat in changed.items():
+            name = names[one]
             place = places.get(name)
             if place is None or isinstance(stat, int) or name in IGNORE_FILES:
                 return None

@@ -61,7 +61,7 @@ from lastgood.scanner.read import (
     signature,
     state_of,
 )
-from lastgood.scanner.states import changed
+from lastgood.scanner.states import changed, one_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectWriter
     from lastgood.literals import EntryKind
     from lastgood.model.tree import TreeId
-    from lastgood.scanner import Record, Row
+    from lastgood.scanner import Evidence, Record, Row
     from lastgood.scanner.cache import CachedTree, Details
     from lastgood.scanner.parallel import SharedLook
     from lastgood.scanner.read import Lister
@@ -433,9 +433,10 @@ class Walk:
     def _look(self, descriptor: int, path: bytes, above: bytes, listing: Listing | None = None) -> Frame:
         """Do so; ``listing`` is what was found in it, if it was looked at already."""
         record = self._records.get(path)
-        covered = self.watch is not None and self.watch.cover(descriptor, path)
+        heard = None if listing is not None else self._listed_by_watch(descriptor, path, record)
+        covered = heard is not None or (self.watch is not None and self.watch.cover(descriptor, path))
         try:
-            listing = listing or self._lister.list(descriptor, known=record)
+            listing = listing or heard or self._lister.list(descriptor, known=record)
         except OSError as error:
             self._bar(path, state_of(error) or VANISHED)
             if not path:  # of nothing there is no tree
@@ -474,6 +475,16 @@ class Walk:
         frame.inodes = {**listing.inodes, **inodes_of(descriptor, node.below)}
         return frame
 
+    def _listed_by_watch(self, descriptor: int, path: bytes, record: Record | None) -> Listing | None:
+        """List a directory by asking for what was heard of alone; None where that is not known."""
+        if self.watch is None or record is None:
+            return None
+        heard = self.watch.heard_of(path, descriptor, record)
+        states = None if heard is None else self._told(record)
+        if heard is None or states is None:
+            return None
+        return self._lister.list_but_for(descriptor, known=record, states=states, heard=heard)
+
     def _told(self, record: Record) -> bytes | None:
         """Return what was said of the entries of a directory when it was recorded; None if that is lost."""
         return told_of(record, states=self._states, details=self._details)
@@ -504,13 +515,14 @@ class Walk:
             return None
         if not self._still_holds(record, path, above):
             return None
-        was = self._told(record)
-        if was is None or len(was) != len(listing.states):
-            return None
+        told: Mapping[int, Evidence | int] | None = listing.told
+        if told is None:
+            was = self._told(record)
+            if was is None or len(was) != len(listing.states):
+                return None
+            told = {place: one_of(listing.states, place) for place in changed(was, listing.states)}
         rows = self._rows_then(record)
-        return self._examiner.revise(
-            path, listing, record=record, rows=[*rows], changed=changed(was, listing.states)
-        )
+        return self._examiner.revise(path, listing, record=record, rows=[*rows], changed=told)
 
     def _rows_then(self, record: Record) -> Sequence[Row]:
         rows = self._details.rows(record)

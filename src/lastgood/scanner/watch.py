@@ -69,6 +69,8 @@ _LIMIT = b"/proc/sys/fs/inotify/max_user_watches"
 _SHARE = 4  # one user's programs share them: a quarter at most is ours
 _MOUNTS = b"/proc/self/mountinfo"
 _PATIENCE = 1000  # milliseconds
+# So many files in one directory are remembered of which something was heard; of more, all are asked for.
+_MOST_NAMED = 64
 # Until so many bytes of rows are to be written, which are in memory meanwhile, the scan cache waits.
 _MOST_OWED = 1 << 20
 # So long, in seconds, a scan waits for that of another thread, before it does without; what ends one longer.
@@ -171,6 +173,9 @@ class DirectoryWatch:
         self._paths: dict[int, bytes] = {}
         self._watches: dict[bytes, int] = {}
         self._vouched: dict[bytes, bytes] = {}
+        # Of directories that were vouched for until something happened to files in them: the signature, and
+        # the names of those. All else in them is as it was.
+        self._disturbed: dict[bytes, tuple[bytes, set[bytes]]] = {}
         # What was listed in this scan after it was watched, and nothing of it is in doubt.
         self._listed: set[bytes] = set()
         # Files with several links that were met, by device and inode.
@@ -288,6 +293,8 @@ class DirectoryWatch:
             self.doubt()
             return
         self._listen()
+        if self._is_marked:
+            return
         waiting = select.poll()
         waiting.register(self.descriptor, select.POLLIN)
         while not self._is_marked:
@@ -314,8 +321,7 @@ class DirectoryWatch:
 
     def _listen(self) -> None:
         gone: set[bytes] = set()
-        told: set[bytes] = set()
-        for watch, mask, name in self._inotify.read():
+        for watch, mask, names in self._inotify.read():
             if mask & OVERFLOWED:
                 self.doubt()
                 self._heard = self._is_marked = True
@@ -324,16 +330,28 @@ class DirectoryWatch:
             path = self._paths.get(watch)
             if path is None:
                 continue
-            if path not in told:  # of a file that is replaced ten things are told
-                told.add(path)
-                self._heard = True
-                self._last = None
+            self._heard = True
+            self._last = None
+            if mask & OF_DIRECTORY or not names:
                 self._distrust(path)
+            else:
+                self._hear_of(path, names)
             if mask & OF_DIRECTORY and mask & _ENTRIES:
-                gone.add(join(path, name))
+                gone.update(join(path, name) for name in names)
         if gone:
             self._forget(gone)
         self._hear_of_mounts()
+
+    def _hear_of(self, path: bytes, names: Collection[bytes]) -> None:
+        """Take note that something happened to files in a directory."""
+        before = self._disturbed.get(path)
+        vouched = self._vouched.get(path)
+        self._distrust(path)
+        if vouched is not None:
+            before = vouched, set()
+        if before is not None and len(before[1]) + len(names) <= _MOST_NAMED:
+            before[1].update(names)
+            self._disturbed[path] = before
 
     def _hear_of_mounts(self) -> None:
         if self._remounted.poll(0):
@@ -344,10 +362,12 @@ class DirectoryWatch:
         """Vouch for nothing: the next scan looks at everything."""
         self._last = self._dirty = None
         self._vouched.clear()
+        self._disturbed.clear()
 
     def _distrust(self, path: bytes) -> None:
         """Vouch for a directory no longer."""
         self._vouched.pop(path, None)
+        self._disturbed.pop(path, None)
         if self._dirty is not None:
             self._dirty.add(path)
 
@@ -356,7 +376,7 @@ class DirectoryWatch:
         self._heard = True
         self._forget_everything()
         self._records = None
-        for known in (self._paths, self._vouched, self._watches):
+        for known in (self._paths, self._vouched, self._disturbed, self._watches):
             known.clear()
         self._listed.clear()
         self._linked.clear()
@@ -370,6 +390,22 @@ class DirectoryWatch:
     def hears_of(self, path: bytes) -> bool:
         """Tell whether a directory is watched."""
         return path in self._watches
+
+    def heard_of(self, path: bytes, descriptor: int, record: Record) -> Collection[bytes] | None:
+        """Return the names of the files of which alone something was heard since a directory was recorded.
+
+        None where more may be otherwise, or may come to be without a word. It is open, and has to be the one
+        that is watched.
+        """
+        disturbed = self._disturbed.get(path)
+        if disturbed is None or disturbed[0] != record[SIGNATURE] or self._linked:
+            return None
+        try:
+            watch = self._inotify.add(descriptor, _HEARD)
+        except OSError:
+            return None
+        is_watched = self._watches.get(path) == watch and self._paths.get(watch) == path
+        return disturbed[1] if is_watched else None
 
     def cover(self, descriptor: int, path: bytes) -> bool:
         """Watch an open directory before it is listed; tell whether it may be vouched for after that."""
@@ -464,6 +500,7 @@ class DirectoryWatch:
         for path in self._listed:
             record = records.get(path)
             if record is not None:
+                self._disturbed.pop(path, None)
                 self._vouched[path] = record[SIGNATURE]
         self._listed.clear()
         dirty = self._dirty
@@ -509,7 +546,7 @@ class DirectoryWatch:
         *,
         scanned: Mapping[bytes, Record],
         places: Collection[bytes],
-        look_again: Callable[[Mapping[bytes, Record]], None],
+        look_again: Callable[[CachedTree], None],
     ) -> None:
         """Do so with what a restore left of what was ``scanned``; ``places`` are the directories it changed.
 
@@ -523,15 +560,19 @@ class DirectoryWatch:
                 return
             self._records = kept.records
             for path in places:
-                self._distrust(path)
                 self._marks.note(path, kept.records[path])
             if self._dirty is not None and self.is_here and not self._is_torn:
                 self._is_torn, self._is_doubtful = True, False
                 self._hear_up_to_now()
-                look_again(kept.records)
+                look_again(kept)
                 self.refutes()
+                for path in set(places) - self._listed:
+                    self._distrust(path)
                 self.end(kept.records, visited=places)
                 self._is_torn = False
+            else:
+                for path in places:
+                    self._distrust(path)
 
         self._keep(folder, snapshot, remember=remember)
 
