@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
+# As many as every system takes (IOV_MAX).
+_PIECES_AT_ONCE = 1024
 # In a store, there while its reserve is whole (`reserve.py`): each save looks for it.
 RESERVE = b"/reserve/00"
 
@@ -91,6 +93,15 @@ def write_whole(descriptor: int, content: bytes | memoryview) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
+
+
+def write_pieces(descriptor: int, pieces: Sequence[bytes]) -> None:
+    """Write all bytes of pieces, one after another; to join much first touches memory that is not there."""
+    for first in range(0, len(pieces), _PIECES_AT_ONCE):
+        some = pieces[first : first + _PIECES_AT_ONCE]
+        done = os.writev(descriptor, some)
+        if done < sum(map(len, some)):
+            write_whole(descriptor, memoryview(b"".join(some))[done:])
 
 
 def sync_file(path: str | bytes) -> None:

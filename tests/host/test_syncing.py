@@ -1,14 +1,15 @@
-"""Many files are carried through to the disk side by side, and what was not is told."""
+"""Files are written whole and carried through to the disk side by side; what was not is told."""
 
 from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 from threading import get_native_id
 
 import pytest
 
-from lastgood.files import sync_all
+from lastgood.files import sync_all, write_pieces
 from lastgood.restore.site import Threads
 from tools.living import eventually
 
@@ -83,3 +84,22 @@ def test_what_ends_a_thread_that_stays_is_told_and_others_go_on() -> None:
         done: list[int] = []
         threads.beside(lambda: done.append(1)).wait()
         assert done == [1]
+
+
+@pytest.mark.parametrize("count", [0, 1, 1024, 1025, 5000])
+def test_pieces_are_written_one_after_another(tmp_path: Path, count: int) -> None:
+    pieces = [b"%d\n" % number for number in range(count)]
+    with (tmp_path / "file").open("wb") as file:
+        write_pieces(file.fileno(), pieces)
+    assert (tmp_path / "file").read_bytes() == b"".join(pieces)
+
+
+def test_pieces_of_which_only_some_were_taken_are_written_to_their_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal, or a disk that fills up, ends a call of the system in the midst."""
+    whole = os.writev
+    monkeypatch.setattr(os, "writev", lambda descriptor, pieces: whole(descriptor, pieces[:1]))
+    with (tmp_path / "file").open("wb") as file:
+        write_pieces(file.fileno(), [b"one\n", b"two\n", b"", b"three\n"])
+    assert (tmp_path / "file").read_bytes() == b"one\ntwo\nthree\n"

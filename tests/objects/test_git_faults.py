@@ -20,7 +20,7 @@ from lastgood.testing.git_store import GitStore as Store
 from tools.forks import ended, forked
 from tools.living import eventually
 
-MUTATING = ("write", "fsync", "rename", "unlink", "open", "ftruncate", "mkdir", "pwrite")
+MUTATING = ("write", "writev", "fsync", "rename", "unlink", "open", "ftruncate", "mkdir", "pwrite")
 
 
 def kill_at(step: int) -> None:

@@ -19,8 +19,9 @@ import os
 import sys
 import zlib
 from _struct import Struct, pack, unpack, unpack_from
+from itertools import accumulate
 
-from lastgood.files import sync_all, unlink_quietly, write_whole
+from lastgood.files import sync_all, unlink_quietly, write_pieces, write_whole
 from lastgood.ids import sha1_for
 from lastgood.objects import KIND_NAMES, OFS_DELTA, OID_BYTES, REF_DELTA, apply_delta, result_size
 from lastgood.objects.repository import (
@@ -67,10 +68,7 @@ def encode_index(entries: Iterable[IndexEntry], *, pack_checksum: bytes) -> byte
     counts = [0] * 256
     for oid, _, _ in rows:
         counts[oid[0]] += 1
-    total = 0
-    for first in range(256):
-        total += counts[first]
-        counts[first] = total
+    total = len(rows)
     large: list[int] = []
     short: list[int] = []
     for _, _, offset in rows:
@@ -82,7 +80,7 @@ def encode_index(entries: Iterable[IndexEntry], *, pack_checksum: bytes) -> byte
     body = b"".join(
         [
             _MAGIC,
-            _FANOUT.pack(*counts),
+            _FANOUT.pack(*accumulate(counts)),
             b"".join([row[0] for row in rows]),
             pack(f">{total}I", *[row[1] for row in rows]),
             pack(f">{total}I", *short),
@@ -334,19 +332,21 @@ class PackDraft:
         if self._file is None:
             self._file = TemporaryFile.create(self._folder, PACK_SUFFIX)
             self._buffer.insert(0, bytes(HEADER_BYTES))
-        content = b"".join(self._buffer)
-        self._buffer.clear()
+        content = self._buffer
+        self._buffer = []
         self._buffered = 0
-        write_whole(self._file.descriptor, content)
+        write_pieces(self._file.descriptor, content)
 
     def finish(self) -> tuple[TemporaryFile, bytes]:
         """Complete the pack, and return its file (not yet synced) and its checksum."""
         header = b"PACK" + pack(">II", 2, len(self.entries))
         if self._file is None:
-            content = header + b"".join(self._buffer)
-            trailer = checksum(content)
+            running = sha1_for(self.size)(header)
+            for piece in self._buffer:
+                running.update(piece)
+            trailer = running.digest()
             self._file = TemporaryFile.create(self._folder, PACK_SUFFIX)
-            write_whole(self._file.descriptor, content + trailer)
+            write_pieces(self._file.descriptor, [header, *self._buffer, trailer])
             return self._file, trailer
         import hashlib
 
