@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lastgood
-from lastgood.catalogue import Query, rows
+from lastgood.catalogue import Query, WorkspaceRow, rows
 from lastgood.catalogue.backup import is_sound, soundest_backup
 from lastgood.catalogue.checkpoints import SqliteCatalogue
+from lastgood.catalogue.database import CURRENT, create, prepare
 from lastgood.catalogue.rebuild import restore_from_backup
 from lastgood.catalogue.rows import pack_manifest, unpack_manifest
 from lastgood.errors import Damaged
@@ -43,6 +44,19 @@ def test_a_manifest_takes_a_fraction_of_its_text(manifest: Callable[..., Manifes
     text = encode(manifest(1))
 
     assert len(pack_manifest(text)) < len(text) / 3
+
+
+def test_a_workspace_that_stands_where_it_stood_is_not_written(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "catalogue", isolation_level=None)) as connection:
+        prepare(connection)
+        create(connection, CURRENT, generation="one")
+        rows.add_workspace(connection, WorkspaceRow(key="key", path="/a", machine="one", created_at=1))
+        for place in ("ckpt_1", "ckpt_2", None):
+            before = connection.total_changes
+            rows.move(connection, "key", to=place)
+            rows.move(connection, "key", to=place)
+            assert connection.total_changes - before <= 1
+            assert rows.at(connection, "key") == place
 
 
 def test_a_text_of_an_earlier_release_is_taken_as_it_is() -> None:

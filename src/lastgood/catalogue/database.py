@@ -432,13 +432,15 @@ def reseal(connection: sqlite3.Connection, table: str, key: str) -> None:
 def changed_and_sealed(table: str, column: str) -> str:
     """Return the statement that sets a column of the row ``:key`` to ``:value``, and seals a sound one anew.
 
-    Of a table whose rows lie under their keys alone: what is found by one has it.
+    Of a table whose rows lie under their keys alone: what is found by one has it. A row that says so already
+    is not written.
     """
     name, columns = SEALED[table]
     fresh = _sealing([":value" if one == column else one for one in columns])
     return (
         f"UPDATE {table} SET {column} = :value,"  # noqa: S608 - names above
-        f" seal = CASE WHEN {broken_seal(table)} THEN seal ELSE {fresh} END WHERE {name} = :key"
+        f" seal = CASE WHEN {broken_seal(table)} THEN seal ELSE {fresh} END"
+        f" WHERE {name} = :key AND {column} IS NOT :value"
     )
 
 
