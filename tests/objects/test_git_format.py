@@ -645,6 +645,20 @@ def test_small_trees_lie_in_a_small_pack_as_they_are_and_git_reads_them(store: S
     assert len(decode_tree(content)) == 9
 
 
+def test_what_becomes_nothing_gets_its_ids_and_takes_no_room(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(os.urandom(5 << 20))
+    writer, kept = store.engine.writer(kept=False), store.engine.writer()
+    empty = writer.stored_bytes
+    with (tmp_path / "large").open("rb") as large:
+        found = [writer.blob(b"content"), writer.blob_from(large.fileno(), 5 << 20)]
+        large.seek(0)
+        assert found == [kept.blob(b"content"), kept.blob_from(large.fileno(), 5 << 20)]
+    assert writer.lacks(found) == set()
+    assert writer.stored_bytes == empty
+    writer.abandon()
+    kept.abandon()
+
+
 def save_uncompressed(store: Store, number: int, files: dict[bytes, bytes], *, beside: int = 0) -> bytes:
     """Save in a pack in which as much else lies that no checkpoint needs."""
     writer = store.engine.writer(compressed=False)

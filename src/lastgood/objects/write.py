@@ -66,6 +66,8 @@ _MOST_STORED = 0xFFFF
 # is small, if that is asked for.
 _SMALL_TREE_BYTES = 4 << 10
 _AS_IT_IS_WITHIN = 256 << 10
+# What a second process makes of a file for a draft that becomes nothing: a byte, by which it counts as made.
+_TRACE = b"\0"
 
 
 def _plain(content: bytes) -> bytes:
@@ -144,18 +146,23 @@ class Deflater:
         self.came: list[Answer] = []
 
     def add(self, kind: int, oid: bytes, content: bytes) -> None:
-        """Compress an object into the draft, now or soon; OSError of this one or an earlier one."""
-        if self._second is None:
+        """Compress an object into the draft, now or soon; OSError of this one or an earlier one.
+
+        Into one that becomes nothing only its id goes.
+        """
+        if not self._draft.kept:
+            self._draft.add(oid, 0, b"")
+        elif self._second is None:
             self._draft.add(oid, *self._entry(kind, content))
             before = self._total
             self._total = before + len(content)
             if before < _PROCESS_BYTES <= self._total:
                 self._begin_second()
-            return
-        self._batch.append((kind, oid, content))
-        self._batched += len(content)
-        if self._batched >= _BATCH_BYTES:
-            self._hand_over(self._second)
+        else:
+            self._batch.append((kind, oid, content))
+            self._batched += len(content)
+            if self._batched >= _BATCH_BYTES:
+                self._hand_over(self._second)
 
     def employ(self, files: FileMaker) -> bool:
         """Have a second process that reads files too; False where there can be none."""
@@ -247,6 +254,8 @@ class Deflater:
         return self._compressed(kind, content)
 
     def _compressed(self, kind: int, content: bytes) -> tuple[int, bytes]:
+        if not self._draft.kept:
+            return 0, _TRACE
         raw = entry_header(kind, len(content)) + self._compressor.compress(content)
         return zlib.crc32(raw), raw
 
@@ -721,6 +730,12 @@ class GitWriter:
         return running.digest()
 
     def _stream(self, descriptor: int, size: int) -> bytes:
+        if not self._draft.kept:
+            oid = self._digest(descriptor, size)
+            if not self._has(oid):
+                self._known.add(oid)
+                self._draft.add(oid, 0, b"")
+            return oid
         if self._lent:  # then reading it twice costs less than compressing what may be there
             oid = self._digest(descriptor, size)
             if self._has(oid):
