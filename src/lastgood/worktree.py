@@ -237,6 +237,9 @@ class DiskThreads(Protocol):
     def sync_all(self, descriptors: Sequence[int]) -> dict[int, OSError]:
         """Sync files or directories, and return what went wrong by descriptor."""
 
+    def end_soon(self) -> None:
+        """Take note that hardly anything is left to be begun."""
+
 
 class TreeWriter(FileReader, Protocol):
     """Fills a new folder, which is nobody's workspace."""

@@ -73,6 +73,21 @@ def test_threads_do_all_that_they_are_told_and_end(*, stay: bool) -> None:
     assert get_native_id() not in done
 
 
+def test_threads_that_are_to_end_soon_do_what_they_are_told_first() -> None:
+    done: list[int] = []
+
+    def work() -> None:
+        done.append(get_native_id())
+
+    with Threads() as threads:
+        threads.beside(work).wait()
+        threads.end_soon()
+        for _ in range(3):
+            threads.beside(work).wait()
+        assert eventually(lambda: set(map(str, done)).isdisjoint(os.listdir("/proc/self/task")))
+    assert len(done) == 4
+
+
 def test_what_ends_a_thread_that_stays_is_told_and_others_go_on() -> None:
     def work() -> None:
         raise SystemExit  # which ends a thread without a word

@@ -447,6 +447,7 @@ class PlanExecutor:
                 for descriptor in (*opened, *others):
                     os.close(descriptor)
 
+        self._site.threads.end_soon()
         syncing = self._site.threads.beside(carry)
 
         def wait() -> None:

@@ -204,6 +204,10 @@ def _kind(mode: int) -> EntryKind:
 # --- Carrying many files through to the disk ---
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 class Threads:
     """Those of one restore; a context manager, at whose end each of them ends with what it was told to do.
 
@@ -213,14 +217,15 @@ class Threads:
     do is to be ``durable`` they sync nothing.
     """
 
-    __slots__ = ("_durable", "_idle", "_started", "_stay")
+    __slots__ = ("_durable", "_ending", "_idle", "_started", "_stay")
 
     def __init__(self, *, stay: bool = True, durable: bool = True) -> None:
         self._stay = stay
         self._durable = durable
-        # By what each is told what to do; None ends it.
-        self._started: list[SimpleQueue[Work | None]] = []
-        self._idle: list[SimpleQueue[Work | None]] = []
+        self._ending = False
+        # By what each is told what to do, and whether that is the last.
+        self._started: list[SimpleQueue[tuple[Work, bool]]] = []
+        self._idle: list[SimpleQueue[tuple[Work, bool]]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -229,7 +234,7 @@ class Threads:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for told in self._started:
-            told.put(None)
+            told.put((_nothing, True))
 
     def begin(self, work: Work) -> None:
         """Do something beside what follows; RuntimeError where the system allows no more threads."""
@@ -242,12 +247,24 @@ class Threads:
             told = SimpleQueue()
             self._started.append(told)  # first: who is interrupted in between is to end it all the same
             start_new_thread(self._run, (told,))
-        told.put(work)
+        told.put((work, self._ending))
+        if self._ending:
+            self._started.remove(told)
 
-    def _run(self, told: SimpleQueue[Work | None]) -> None:
-        while (work := told.get()) is not None:
+    def end_soon(self) -> None:
+        """Have each thread end with what it is told next, for little is left to be done.
+
+        One that is woken for nothing but its end is in the way of whoever goes on.
+        """
+        self._ending = True
+
+    def _run(self, told: SimpleQueue[tuple[Work, bool]]) -> None:
+        last = False
+        while not last:
+            work, last = told.get()
             work()  # whatever it raises ends this thread, which nobody tells anything any more
-            self._idle.append(told)
+            if not last:
+                self._idle.append(told)
 
     def beside(self, work: Work) -> Beside:
         """Do so, and return what waits for it."""
