@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Linux: a descriptor that needs no permission on the file itself.
 _BARE = getattr(os, "O_PATH", 0)
-_MOST_OPEN = 32
+# So many of one kind are open at once.
+MOST_OPEN = 32
 _OWNER_READS = 0o500
 _OWNER_WRITES = 0o700
 _NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
@@ -64,11 +65,14 @@ def _mount_of(descriptor: int) -> bytes:
 class Nearby:
     """Opens directories to look into, as they are: each from the nearest above it that is open still.
 
-    For many paths after each other, in their order. Nobody is to move directories meanwhile.
+    For many paths after each other, in their order. Nobody is to move directories meanwhile. Of those that
+    are asked for the first to ``keep`` stay open.
     """
 
-    def __init__(self, root: int) -> None:
+    def __init__(self, root: int, *, keep: int = 0) -> None:
         self._root = root
+        self._keep = keep
+        self.kept: dict[bytes, int] = {}
         # Directories that lie in each other; the outer ones are closed first.
         self._open: list[tuple[bytes, int]] = []
 
@@ -82,20 +86,28 @@ class Nearby:
                 return descriptor
             if path.startswith(known + b"/"):
                 break
-            os.close(opened.pop()[1])
+            self._leave(*opened.pop())
             known, descriptor = b"", self._root
         for name in path[len(known) :].strip(b"/").split(b"/") if path else ():
             known = known + b"/" + name if known else name
             descriptor = os.open(name, OPEN_DIRECTORY, dir_fd=descriptor)
             opened.append((known, descriptor))
-            if len(opened) > _MOST_OPEN:
-                os.close(opened.pop(0)[1])
+            if len(opened) > MOST_OPEN:
+                self._leave(*opened.pop(0))
+        if path and len(self.kept) < self._keep:
+            self.kept.setdefault(path, descriptor)
         return descriptor
 
     def close(self) -> None:
         """Close them all."""
         while self._open:
-            os.close(self._open.pop()[1])
+            self._leave(*self._open.pop())
+        while self.kept:
+            os.close(self.kept.popitem()[1])
+
+    def _leave(self, path: bytes, descriptor: int) -> None:
+        if self.kept.get(path) != descriptor:
+            os.close(descriptor)
 
 
 class Directories:
@@ -250,7 +262,7 @@ class Directories:
         self._changeable.discard(path)
         found = os.fstat(descriptor)
         self._unlock(path, descriptor, found, need=_OWNER_READS)
-        if len(self._open) > _MOST_OPEN:
+        if len(self._open) > MOST_OPEN:
             os.close(self._open.pop(next(iter(self._open))))
         return descriptor, found
 

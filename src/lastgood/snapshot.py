@@ -321,14 +321,17 @@ class WorkspaceSnapshot:
         if self._captured is not None:
             self._captured.keep(self.context)
 
-    def remember_restored(self, restoring: RestoreTransaction, brought: Mapping[bytes, Proof]) -> None:
+    def remember_restored(
+        self, restoring: RestoreTransaction, brought: Mapping[bytes, Proof], *, folders: Mapping[bytes, int]
+    ) -> None:
         """Remember for the next scan what this one found, and what a restore has brought since.
 
-        Once, after all else: what a guard holds is gone by then.
+        Once, after all else: what a guard holds is gone by then. ``folders`` are directories in which that
+        was proven, open.
         """
         cap = self.context.settings.capture.max_file_size
         try:  # noqa: SIM105 - contextlib costs start-up time
-            self.scan.take_in(brought, trial=restoring.trial, cap=cap)
+            self.scan.take_in(brought, folders=folders, trial=restoring.trial, cap=cap)
         except Storage:  # what was to be done is: the next scan will be slower, that is all
             pass
         self.scan.keep()

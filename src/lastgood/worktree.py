@@ -166,10 +166,18 @@ class Scan(Protocol):
     def keep(self) -> None:
         """Write the scan cache; called only after what was scanned is durable and acknowledged."""
 
-    def take_in(self, brought: Mapping[bytes, Proof], *, trial: Callable[[], ObjectWriter], cap: int) -> None:
+    def take_in(
+        self,
+        brought: Mapping[bytes, Proof],
+        *,
+        folders: Mapping[bytes, int],
+        trial: Callable[[], ObjectWriter],
+        cap: int,
+    ) -> None:
         """Take what a restore has brought since into what is going to be kept, as far as that can be.
 
-        ``trial`` begins a pack that becomes nothing. What is larger than ``cap`` is none of a scan's.
+        ``folders`` are directories in which it was proven, open. ``trial`` begins a pack that becomes
+        nothing. What is larger than ``cap`` is none of a scan's.
         """
 
 
@@ -197,6 +205,17 @@ class Scanner(Protocol):
         """
 
 
+class Prover(Protocol):
+    """Tells what paths hold, and by what that is known."""
+
+    def prove(self, path: bytes, likely: Entry | None) -> Proof:
+        """Return the proof of what a path holds; ``likely`` is what is expected there."""
+
+    @property
+    def folders(self) -> Mapping[bytes, int]:
+        """Directories in which something was proven, by their paths: as long as this lasts they are open."""
+
+
 class FileReader(Protocol):
     """Looks at the files of a folder; every component is opened without following links (rule T12)."""
 
@@ -212,14 +231,8 @@ class FileReader(Protocol):
     def permissions(self, paths: Iterable[bytes]) -> Mapping[bytes, int]:
         """Return the permissions of those of some paths that are directories, given in their order."""
 
-    def proving(
-        self, contents: Mapping[bytes, bytes] = {}
-    ) -> AbstractContextManager[Callable[[bytes, Entry | None], Proof]]:
-        """Do so with what is evidence for it: as it was read, and by what that is told.
-
-        What is handed out is told, too, what is expected at a path; ``contents`` are some that were proven,
-        by their ids, to compare it with.
-        """
+    def proving(self, contents: Mapping[bytes, bytes] = {}) -> AbstractContextManager[Prover]:
+        """Do so with what is evidence for it; ``contents`` are some that were proven, by their ids."""
 
     def read(self, path: bytes, entry: Entry) -> bytes | None:
         """Return the content of a file, or the target of a link; None if it is not this entry's any more."""

@@ -613,8 +613,8 @@ def test_what_is_not_what_was_expected_is_proven_to_be_what_it_is(field: Field) 
     """Bytes that are in memory are compared with, and nothing but they have their id."""
     field.lay({b"a": EDIT, b"b": B, b"longer": (0o644, b"b and more")})
     want = Entry(name=b"", kind=FILE, mode=0o644, oid=field.forest.blob(b"b"))
-    with field.applier.proving({want.oid: b"b"}) as prove:
-        found = [not_none(prove(path, want).entry).oid for path in (b"a", b"b", b"longer")]
+    with field.applier.proving({want.oid: b"b"}) as prover:
+        found = [not_none(prover.prove(path, want).entry).oid for path in (b"a", b"b", b"longer")]
     assert found == [field.forest.blob(content) for content in (b"e", b"b", b"b and more")]
 
 

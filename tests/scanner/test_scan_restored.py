@@ -15,7 +15,7 @@ import pytest
 
 from lastgood.errors import Conflict, LastgoodError, NotFound
 from lastgood.model.tree import Counts
-from lastgood.restore.look import PathReader
+from lastgood.restore.look import PathProver
 from lastgood.scanner import cache, read
 from lastgood.scanner.read import file_system, open_file
 from lastgood.scanner.restored import TouchedFolders
@@ -370,10 +370,22 @@ def rename_and_back(place: Path) -> None:
     (place / "f14").rename(place / "f13")
 
 
+def put_another_folder(place: Path) -> None:
+    aside = place.parent / "aside"
+    place.rename(aside)
+    place.mkdir()
+    for file in aside.iterdir():
+        file.rename(place / file.name)
+    (place / "f13").write_text("another")
+
+
+ACTS = [bring, take_away, rename, replace, take_what_was_brought, rename_and_back, put_another_folder]
+
+
 @pytest.mark.usefixtures("stamped")
 @pytest.mark.parametrize("opening", [{}, {"watch": True}])
 @pytest.mark.parametrize("moment", ["before", "before the listing", "after the listing", "after"])
-@pytest.mark.parametrize("act", [bring, take_away, rename, replace, take_what_was_brought, rename_and_back])
+@pytest.mark.parametrize("act", ACTS)
 def test_what_a_stranger_renames_while_a_restore_lists_a_directory_is_found_by_the_next_scan(
     opened: Open,
     project: Path,
@@ -575,9 +587,8 @@ def test_whatever_strangers_rename_at_any_step_of_a_restore_is_in_the_next_save(
 
 def test_what_somebody_has_open_for_writing_is_no_proof(project: Path) -> None:
     (project / "file").write_text("content")
-    looking = PathReader(os.fsencode(project))
-    with (project / "file").open("r+b"), looking:
-        proof = looking.proof(b"file")
+    with (project / "file").open("r+b"), PathProver(os.fsencode(project), {}) as prover:
+        proof = prover.prove(b"file", None)
     assert proof.entry is not None
     assert proof.stat is not None
     assert not proof.steady

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import contextmanager
 
-from lastgood.directories import Directories, Nearby, change_mode, is_nowhere, open_root
+from lastgood.directories import (
+    MOST_OPEN,
+    Directories,
+    Nearby,
+    change_mode,
+    is_nowhere,
+    open_root,
+)
 from lastgood.disk import FULL, crowd, no_room
 from lastgood.errors import CROWDED, Damaged, NoRoom, Storage, Unsafe, crowded
 from lastgood.model.operation import DISCARDED, Outcome, Step
@@ -25,7 +31,7 @@ from lastgood.model.tree import (
 from lastgood.paths import ancestors, is_beyond, join, parent, printable, to_text
 from lastgood.renames import is_temporary, token_of
 from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
-from lastgood.restore.look import PathReader, content_at, in_memory
+from lastgood.restore.look import PathProver, PathReader, content_at
 from lastgood.restore.plan import ORDER, UNTOUCHED, action_between, in_order
 from lastgood.restore.site import Changed, Site, Threads
 from lastgood.root import make_again, take_away
@@ -35,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from lastgood.engine import ObjectReader
-    from lastgood.host import Proof, Stamp
+    from lastgood.host import Stamp
     from lastgood.literals import Action, Durability, Result
     from lastgood.model.tree import TreeId
     from lastgood.worktree import DiskThreads
@@ -581,14 +587,9 @@ class DescriptorApplier:
             found = {path: looking.permissions(path) for path in paths}
         return {path: mode for path, mode in found.items() if mode is not None}
 
-    @contextmanager
-    def proving(
-        self, contents: Mapping[bytes, bytes] = {}
-    ) -> Iterator[Callable[[bytes, Entry | None], Proof]]:
+    def proving(self, contents: Mapping[bytes, bytes] = {}) -> PathProver:
         """Look at many paths as `looking` does, with the evidence for what they hold."""
-        looking = PathReader(self._root)
-        with looking:
-            yield lambda path, likely: looking.proof(path, in_memory(contents, likely))
+        return PathProver(self._root, contents)
 
     def read(self, path: bytes, entry: Entry) -> bytes | None:
         """Return the content of a file, or the target of a link; None if it is not this entry's any more."""
@@ -753,7 +754,8 @@ def _refuse_crowd(steps: Sequence[Step], unsynced: Collection[bytes]) -> None:
     """Raise `Busy` unless as many files can be opened at once as steps take: half of them would fail."""
     changing = [step for step in steps if step.action not in UNTOUCHED]
     places = {parent(step.path) for step in changing}.union(unsynced)
-    needed = _BESIDE + min(CHUNK, len(changing)) + min(CHUNK, 2 * len(places))
+    deepest = max((place.count(b"/") for place in places), default=0)
+    needed = _BESIDE + min(CHUNK, len(changing)) + min(CHUNK, 2 * len(places)) + min(MOST_OPEN, deepest)
     error = crowd(needed) if places else None
     busy = None if error is None else crowded(error)
     if busy is not None:

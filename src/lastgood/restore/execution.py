@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lastgood.model.tree import Entry
     from lastgood.snapshot import WorkspaceSnapshot
     from lastgood.transaction import RestoreTransaction
-    from lastgood.worktree import Applied
+    from lastgood.worktree import Applied, Prover
 
     Look = Callable[[bytes], Entry | None]
 
@@ -124,9 +124,13 @@ class _Application:
 
     def _concluded(self, begun: Begun, applied: Applied) -> Changed:
         """Prove what was carried out, record it, and close the journal."""
+        with self._restoring.context.applier.proving(self._contents) as prover:
+            return self._recorded(begun, applied, prover)
+
+    def _recorded(self, begun: Begun, applied: Applied, prover: Prover) -> Changed:
         execution, restoring, journal = self._execution, self._restoring, begun.journal
         # While the last names go to the disk: what a path holds is the same before and after.
-        proven, brought = _proven(restoring.context, self._steps, applied.outcomes, self._contents)
+        proven, brought = _proven(prover, self._steps, applied.outcomes)
         outcomes = execution.all_outcomes(proven)
         effective = execution.effective_steps(outcomes)
         planned = execution.plan.parts
@@ -139,10 +143,10 @@ class _Application:
         applied.wait()
         if any(outcome.left is not None for outcome in outcomes):
             restoring.journal.leave(journal.operation)  # what could not be taken away stays known
-            execution.snapshot.remember_restored(restoring, brought)
+            execution.snapshot.remember_restored(restoring, brought, folders=prover.folders)
         else:
             with restoring.journal.closing(beside=self._threads.beside):
-                execution.snapshot.remember_restored(restoring, brought)
+                execution.snapshot.remember_restored(restoring, brought, folders=prover.folders)
         return Changed(outcomes=outcomes, guard=begun.guard, parts=settled, operation=operation)
 
 
@@ -369,10 +373,7 @@ def _closed(context: Context, steps: Iterable[Step]) -> dict[bytes, int]:
 
 
 def _proven(
-    context: Context,
-    steps: Iterable[Step],
-    outcomes: Iterable[Outcome],
-    contents: Mapping[bytes, bytes],
+    prover: Prover, steps: Iterable[Step], outcomes: Iterable[Outcome]
 ) -> tuple[tuple[Outcome, ...], dict[bytes, Proof]]:
     """Return outcomes, one a step, and the proof for each path that changed, none where they are very many.
 
@@ -380,16 +381,15 @@ def _proven(
     """
     proven: list[Outcome] = []
     brought: dict[bytes, Proof] = {}
-    with context.applier.proving(contents) as prove:
-        for step, outcome in zip(steps, outcomes, strict=True):
-            told = outcome
-            if outcome.result in EFFECTIVE:
-                proof = prove(step.path, step.want)
-                if not same_content(proof.entry, step.want):
-                    told = outcome.replace(result="failed", reason="changed while it was being restored")
-                elif len(brought) <= _MOST_KEPT:
-                    brought[step.path] = proof
-            proven.append(told)
+    for step, outcome in zip(steps, outcomes, strict=True):
+        told = outcome
+        if outcome.result in EFFECTIVE:
+            proof = prover.prove(step.path, step.want)
+            if not same_content(proof.entry, step.want):
+                told = outcome.replace(result="failed", reason="changed while it was being restored")
+            elif len(brought) <= _MOST_KEPT:
+                brought[step.path] = proof
+        proven.append(told)
     return tuple(proven), {} if len(brought) > _MOST_KEPT else brought
 
 

@@ -23,7 +23,7 @@ import os
 import stat
 from _operator import attrgetter
 
-from lastgood.directories import Nearby, is_nowhere, open_root
+from lastgood.directories import MOST_OPEN, Nearby, is_nowhere, open_root
 from lastgood.errors import CROWDED, Unsafe, crowded
 from lastgood.files import is_lease_awaited, is_written_by_nobody, take_lease
 from lastgood.host import Proof
@@ -35,7 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
-    from typing import Literal
+    from typing import Literal, Self
 
     from lastgood.ids import Digest
 
@@ -264,11 +264,15 @@ def _begin(size: int) -> Digest:
 
 
 class PathReader:
-    """Answers what paths hold now; the directories near the last one stay open until it ends."""
+    """Answers what paths hold now; the directories near the last one stay open until it ends.
 
-    def __init__(self, root: bytes) -> None:
+    So do the first to ``keep`` of those that hold paths.
+    """
+
+    def __init__(self, root: bytes, *, keep: int = 0) -> None:
         self._path = root
         self._root = -1
+        self._keep = keep
         self._nearby = Nearby(-1)
 
     def __enter__(self) -> Callable[[bytes], Entry | None]:
@@ -295,13 +299,10 @@ class PathReader:
             return None if is_nowhere(error) else Entry(name=name, kind=FILE, mode=0, oid=b"")
         return found.replace(name=b"") if found is not None and not name else found
 
-    def proof(self, path: bytes, likely: Content | None = None) -> Proof:
-        """Return what a path holds, as `present` does, with the evidence for it."""
-        name = path.rpartition(b"/")[2]
-        try:
-            return proof_at(name or b".", self.directory(path), likely)
-        except OSError:
-            return Proof(entry=self.present(path))
+    @property
+    def kept(self) -> Mapping[bytes, int]:
+        """The directories that stay open until it ends, by their paths."""
+        return self._nearby.kept
 
     def permissions(self, path: bytes) -> int | None:
         """Return the permissions of a directory, None of what is none, or cannot be looked at."""
@@ -324,8 +325,41 @@ class PathReader:
             )
         if self._root < 0:
             self._root = open_root(self._path)
-            self._nearby = Nearby(self._root)
+            self._nearby = Nearby(self._root, keep=self._keep)
         return self._nearby.open(parent(path))
+
+
+class PathProver:
+    """Answers what paths hold now, with the evidence for it; ``contents`` are some that were proven, by id.
+
+    Some dozens of the directories that hold them stay open until it ends.
+    """
+
+    def __init__(self, root: bytes, contents: Mapping[bytes, bytes]) -> None:
+        self._looking = PathReader(root, keep=MOST_OPEN)
+        self._contents = contents
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._looking.__exit__(kind, error, trace)
+
+    def prove(self, path: bytes, likely: Entry | None) -> Proof:
+        """Return what a path holds, as `PathReader.present` does, with the evidence for it."""
+        name = path.rpartition(b"/")[2]
+        try:
+            directory = self._looking.directory(path)
+            return proof_at(name or b".", directory, in_memory(self._contents, likely))
+        except OSError:
+            return Proof(entry=self._looking.present(path))
+
+    @property
+    def folders(self) -> Mapping[bytes, int]:
+        """Directories in which something was proven, open as they were then, by their paths."""
+        return self._looking.kept
 
 
 # --- What came out of a path, looked at once more before it goes for good (rule T12b) ---

@@ -75,9 +75,16 @@ class NotTaken(Exception):
 
 
 class TouchedFolders:
-    """The directories in which a restore changed names, looked at after it has changed the last one."""
+    """The directories in which a restore changed names, looked at after it has changed the last one.
 
-    def __init__(self, root: bytes, *, exact_on: Callable[[int], int | None]) -> None:
+    Those ``opened`` since then are not opened again: what has come to lie at the path of one has other times,
+    or another number.
+    """
+
+    def __init__(
+        self, root: bytes, *, exact_on: Callable[[int], int | None], opened: Mapping[bytes, int] = {}
+    ) -> None:
+        self._opened = opened
         self._root = os.open(root, DIRECTORY_FLAGS)
         self._nearby = Nearby(self._root)
         # Where each change gives a file, or a directory, other times than a look before it saw; or where a
@@ -100,7 +107,8 @@ class TouchedFolders:
         if self.device is None:
             return None
         try:
-            return proven_names(self._nearby.open(path), self.device)
+            descriptor = self._opened.get(path, -1)
+            return proven_names(self._nearby.open(path) if descriptor < 0 else descriptor, self.device)
         except OSError:  # gone, or replaced: the next scan finds out
             return None
 

@@ -434,24 +434,37 @@ class WorkspaceScan:
             ),
         )
 
-    def take_in(self, brought: Mapping[bytes, Proof], *, trial: Callable[[], ObjectWriter], cap: int) -> None:
+    def take_in(
+        self,
+        brought: Mapping[bytes, Proof],
+        *,
+        folders: Mapping[bytes, int],
+        trial: Callable[[], ObjectWriter],
+        cap: int,
+    ) -> None:
         """Take what a restore has brought since into what is going to be kept, as far as that can be.
 
-        ``trial`` begins a pack that becomes nothing, for trees that have to be put together. Where somebody
-        watches, who hears of all that the restore did, no directory may be gone.
+        ``folders`` are directories in which it was proven, open. ``trial`` begins a pack that becomes
+        nothing, for trees that have to be put together. Where somebody watches, who hears of all that the
+        restore did, no directory may be gone.
         """
-        found = self._restored(brought, trial=trial, cap=cap) if brought else None
+        found = self._restored(brought, opened=folders, trial=trial, cap=cap) if brought else None
         if found is None or (self.watch is not None and len(found.records) != len(self.snapshot.records)):
             return
         self._brought = found, by_parent(brought)
 
     def _restored(
-        self, brought: Mapping[bytes, Proof], *, trial: Callable[[], ObjectWriter], cap: int
+        self,
+        brought: Mapping[bytes, Proof],
+        *,
+        opened: Mapping[bytes, int],
+        trial: Callable[[], ObjectWriter],
+        cap: int,
     ) -> CachedTree | None:
         from lastgood.scanner.restored import Restored, TouchedFolders  # lazily: no save needs it
 
         try:
-            folders = TouchedFolders(self._root, exact_on=self.exact_on)
+            folders = TouchedFolders(self._root, exact_on=self.exact_on, opened=opened)
         except OSError:
             return None
         with folders:
