@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from lastgood.model.checkpoint import GitState, IgnoreState
+    from lastgood.model.operation import Instant
     from lastgood.model.tree import Entry, Gap, TreeId
     from lastgood.processes import ProcFiles
     from lastgood.reserve import StoreReserve
@@ -33,6 +34,12 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Return seconds that never go back."""
+
+    def since_boot(self) -> tuple[str, int] | None:
+        """Return the machine's present boot and the nanoseconds since, suspended ones too.
+
+        None where that cannot be told. Nobody sets these.
+        """
 
     def random(self) -> bytes:
         """Return eight random bytes."""
@@ -214,6 +221,32 @@ class MergedText(Value):
 # --- The machine's own clocks and randomness ---
 
 
+def instant_of(clock: Clock) -> Instant:
+    """Return the present by both clocks: that which may be set, and that which nobody sets."""
+    from lastgood.model.operation import Instant  # lazily: no save asks
+
+    at, told = clock.now(), clock.since_boot()
+    return Instant(at=at) if told is None else Instant(at=at, boot=told[0], uptime=told[1])
+
+
+# By this name the kernel calls the time namespace that it begins with.
+_FIRST_TIME_NAMESPACE = "time:[4026531834]"
+
+
+def _counted_boot() -> str | None:
+    """Return what the uptime is counted from: a boot, beside it a time namespace, which counts its own."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb", buffering=0) as file:
+            boot = file.read().decode("ascii", "replace").strip()
+    except OSError:
+        return None
+    try:
+        counted = os.readlink("/proc/self/ns/time")
+    except OSError:  # a kernel that has none
+        return boot
+    return boot if counted == _FIRST_TIME_NAMESPACE else f"{boot} {counted}"
+
+
 class SystemClock:
     """Time and chance as the operating system gives them."""
 
@@ -226,6 +259,11 @@ class SystemClock:
     def monotonic(self) -> float:
         """Return seconds that never go back."""
         return time.monotonic()
+
+    def since_boot(self) -> tuple[str, int] | None:
+        """Return the machine's present boot and the nanoseconds since, suspended ones too."""
+        boot = _counted_boot()
+        return None if boot is None else (boot, time.clock_gettime_ns(time.CLOCK_BOOTTIME))
 
     def random(self) -> bytes:
         """Return eight random bytes."""

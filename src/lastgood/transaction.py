@@ -375,13 +375,15 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
 
         ``stands`` is the checkpoint at which the workspace stands from now on, None where it did not move.
         """
-        from lastgood.model.operation import Operation  # lazily: no save records one
+        from lastgood.host import instant_of  # lazily: no save records an operation
+        from lastgood.model.operation import Operation
 
+        now = instant_of(self.context.clock)
         operation = Operation(
             id=self.new_operation() if id is None else id,
             workspace_key=self.context.key,
             type=kind,
-            at=self.context.clock.now(),
+            at=now.at,
             target=target,
             guard=guard,
             steps=steps,
@@ -391,6 +393,8 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             session=self.context.session if session is None else session,
             stands=stands,
             stood=None if stands is None else self.catalogue.stood(self.context.key),
+            boot=now.boot,
+            uptime=now.uptime,
         )
         self.catalogue.add_operation(operation, workspace=self.context.row)
         return operation

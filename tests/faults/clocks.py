@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import time
 
+from lastgood.host import SystemClock
+
 DAY = 24 * 3600 * 1_000_000_000
 
 
 class ShiftedClock:
-    """The system's clock, moved by some nanoseconds; ``shift`` may be changed at any time."""
+    """The system's clocks, moved by some nanoseconds; ``shift`` may be changed at any time."""
 
     def __init__(self, shift: int = 0) -> None:
         self.shift = shift
@@ -19,6 +21,10 @@ class ShiftedClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def since_boot(self) -> tuple[str, int] | None:
+        told = SystemClock().since_boot()
+        return None if told is None else (told[0], told[1] + self.shift)
 
     def random(self) -> bytes:
         return os.urandom(8)

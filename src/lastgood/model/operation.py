@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     from lastgood.value import OsValue, Text, Timestamp
 
 
+class Instant(Value):
+    """A moment: ``at`` by the clock, which may be set; ``uptime`` by what nobody sets, in nanoseconds.
+
+    ``boot`` is the run of the machine that it was in; both None where that cannot be told.
+    """
+
+    at: Timestamp
+    boot: str | None = None
+    uptime: int | None = None
+
+
 class Operation(Value):
     """One change that was asked for, and that `undo` can take back (rule T8).
 
@@ -23,7 +34,8 @@ class Operation(Value):
     before (``have``) and after (``want``); ``checkpoints`` are the ids that a delete removed.
     ``parts`` are what else was changed. ``of`` names the operation that an undo or redo acted on,
     ``session`` the session in which it was done. ``stands`` is the checkpoint at which the workspace stands
-    since, ``stood`` the one at which it stood before; None if it did not move (rule T15).
+    since, ``stood`` the one at which it stood before; None if it did not move (rule T15). ``boot`` and
+    ``uptime`` tell that by a clock which nobody sets, where there is one.
     """
 
     id: str
@@ -40,6 +52,8 @@ class Operation(Value):
     session: str | None = None
     stands: str | None = None
     stood: str | None = None
+    boot: str | None = None
+    uptime: int | None = None
 
 
 class Journal(Value):
@@ -262,13 +276,13 @@ _STEP = Form(
 )
 PART = Form(Part, PartScope=words(*SCOPES[1:]))
 _CLOSED = Form(_Closed)
-# Records of old name no parts, no scopes, no closed directories and no place where the workspace stands.
+# Records of old name no parts, scopes or closed directories, no place where the workspace stands, no boot.
 OPERATION = Form(
     Operation,
     "an operation",
     version=VERSION,
     late="parts",
-    sparse="stands stood",
+    sparse="stands stood boot uptime",
     OperationType=_TYPES,
     Step=_STEP,
     Part=PART,

@@ -13,6 +13,8 @@ class FakeClock:
     def __init__(self, *, start: int = _START, step: float = 0.0, seed: int = 0) -> None:
         self._now = start
         self._monotonic = 0.0
+        self._boots = 1
+        self._booted = 0.0
         self._step = step
         self._drawn = seed
 
@@ -26,6 +28,10 @@ class FakeClock:
         self.advance(self._step)
         return self._monotonic
 
+    def since_boot(self) -> tuple[str, int] | None:
+        """Return the present boot and the nanoseconds since."""
+        return f"boot {self._boots}", round((self._monotonic - self._booted) * NANOSECONDS)
+
     def random(self) -> bytes:
         """Return eight bytes that differ from all drawn before."""
         self._drawn += 1
@@ -36,6 +42,12 @@ class FakeClock:
         """Let time pass."""
         self._now += round(seconds * NANOSECONDS)
         self._monotonic += seconds
+
+    def reboot(self, *, after: float = 0.0) -> None:
+        """Start the machine anew, after it was off for some seconds."""
+        self.advance(after)
+        self._boots += 1
+        self._booted = self._monotonic
 
     def jump(self, seconds: float) -> None:
         """Set the wall clock forward or back, as an administrator or NTP does."""
