@@ -7,6 +7,7 @@ from os.path import commonpath
 
 from lastgood.catalogue import Query
 from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Unsupported, Usage
+from lastgood.host import instant_of
 from lastgood.ids import short
 from lastgood.lease import current_session
 from lastgood.model.operation import PartOutcome, RestorePlan, Step
@@ -572,7 +573,7 @@ def _deletion(restoring: RestoreTransaction, operation: Operation, *, undone: bo
     if undone:
         catalogue.undelete(ids)
     else:
-        catalogue.delete(ids, at=restoring.context.clock.now())
+        catalogue.delete(ids, at=instant_of(restoring.context.clock))
     record = restoring.record("undo" if undone else "redo", checkpoints=ids, of=operation.id)
     catalogue.set_undone(operation.id, undone=undone)
     return UndoReport(operation=record)

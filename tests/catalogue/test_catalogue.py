@@ -10,7 +10,7 @@ from lastgood.catalogue import Query, WorkspaceRow
 from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.errors import Conflict, Invalid, NotFound
 from lastgood.model.checkpoint import Check, Checkpoint, Manifest
-from lastgood.model.operation import Operation, Step
+from lastgood.model.operation import Instant, Operation, Step
 from lastgood.model.tree import Gap
 from tools.values import not_none
 
@@ -61,8 +61,8 @@ def test_a_verdict_stays_with_its_checkpoint(catalogue: SqliteCatalogue, save: S
 def test_sequences_are_never_reused(catalogue: SqliteCatalogue, save: Save) -> None:
     """Invariant 7."""
     last = save(1)
-    catalogue.delete([last.id], at=5)
-    catalogue.forget(deleted_before=6)
+    catalogue.delete([last.id], at=Instant(at=5))
+    catalogue.forget(lambda deleted: deleted.at < 6)
     assert catalogue.next_sequence() == 2
     assert save(2).sequence == 2
 
@@ -115,7 +115,7 @@ def test_a_query_selects(catalogue: SqliteCatalogue, save: Save, query: Query, e
 def test_a_prefix_finds_what_is_not_deleted_in_all_workspaces(catalogue: SqliteCatalogue, save: Save) -> None:
     for number, digits in enumerate(("abcd" * 4, "abcd" + "f" * 12, "abcdef00" * 2, "abce" * 4), start=1):
         save(number, id="ckpt_" + digits, workspace_key=OTHER if number == 2 else KEY)
-    catalogue.delete(["ckpt_" + "abcdef00" * 2], at=1)
+    catalogue.delete(["ckpt_" + "abcdef00" * 2], at=Instant(at=1))
     assert [one.sequence for one in catalogue.with_prefix("abcd")] == [2, 1]
     assert [one.sequence for one in catalogue.with_prefix("abcdabcdabcdabcd")] == [1]
 
@@ -129,7 +129,7 @@ def test_the_latest_facts_are_of_the_newest_and_of_where_the_workspace_stands(
     save(3, partial=True, gaps=(Gap(path=b"rest", reason="budget"),))
     save(4, workspace_key=OTHER)
     save(5)
-    catalogue.delete([f"ckpt_{5:016x}"], at=1)
+    catalogue.delete([f"ckpt_{5:016x}"], at=Instant(at=1))
     facts = not_none(catalogue.latest_facts(KEY))
     assert facts.at is not None
     assert (facts.newest.sequence, facts.newest.partial) == (3, True)
@@ -165,7 +165,7 @@ def test_damage_is_recorded_and_taken_back(catalogue: SqliteCatalogue, save: Sav
 def test_a_deleted_checkpoint_is_seen_only_when_asked_for(catalogue: SqliteCatalogue, save: Save) -> None:
     one = save(1)
     save(2)
-    catalogue.delete([one.id], at=77)
+    catalogue.delete([one.id], at=Instant(at=77))
     assert ids(catalogue.find(Query())) == [2]
     assert ids(catalogue.find(Query(deleted=True))) == [2, 1]
     assert catalogue.count(KEY) == 1
@@ -177,8 +177,8 @@ def test_a_deleted_checkpoint_is_seen_only_when_asked_for(catalogue: SqliteCatal
 
 def test_a_second_deletion_keeps_the_first_time(catalogue: SqliteCatalogue, save: Save) -> None:
     one = save(1)
-    catalogue.delete([one.id], at=77)
-    catalogue.delete([one.id], at=99)
+    catalogue.delete([one.id], at=Instant(at=77))
+    catalogue.delete([one.id], at=Instant(at=99))
     gone = not_none(catalogue.get(one.id))
     assert gone.deleted_at == 77
 
@@ -186,7 +186,7 @@ def test_a_second_deletion_keeps_the_first_time(catalogue: SqliteCatalogue, save
 def test_deleting_is_all_or_nothing(catalogue: SqliteCatalogue, save: Save) -> None:
     one = save(1)
     with pytest.raises(NotFound):
-        catalogue.delete([one.id, "ckpt_ffffffffffffffff"], at=1)
+        catalogue.delete([one.id, "ckpt_ffffffffffffffff"], at=Instant(at=1))
     assert catalogue.count() == 1
 
 
@@ -227,8 +227,8 @@ def test_commits_leave_out_what_was_deleted_before_a_time(catalogue: SqliteCatal
     """Invariant 4."""
     for number in (1, 2, 3):
         save(number)
-    catalogue.delete([f"ckpt_{1:016x}"], at=10)
-    catalogue.delete([f"ckpt_{2:016x}"], at=20)
+    catalogue.delete([f"ckpt_{1:016x}"], at=Instant(at=10))
+    catalogue.delete([f"ckpt_{2:016x}"], at=Instant(at=20))
     assert [int(commit, 16) for commit in catalogue.commits()] == [1, 2, 3]
     assert [int(commit, 16) for commit in catalogue.commits(deleted_after=15)] == [2, 3]
 
@@ -237,9 +237,9 @@ def test_forgetting_drops_only_old_deletions(catalogue: SqliteCatalogue, save: S
     """K3."""
     for number in (1, 2, 3):
         save(number)
-    catalogue.delete([f"ckpt_{1:016x}"], at=10)
-    catalogue.delete([f"ckpt_{2:016x}"], at=20)
-    assert catalogue.forget(deleted_before=20) == [f"ckpt_{1:016x}"]
+    catalogue.delete([f"ckpt_{1:016x}"], at=Instant(at=10))
+    catalogue.delete([f"ckpt_{2:016x}"], at=Instant(at=20))
+    assert catalogue.forget(lambda deleted: deleted.at < 20) == [f"ckpt_{1:016x}"]
     assert ids(catalogue.find(Query(deleted=True))) == [3, 2]
 
 
@@ -266,13 +266,13 @@ def test_old_operations_go_but_the_newest_of_each_workspace(catalogue: SqliteCat
         catalogue.add_operation(Operation(id=f"op_{number}", workspace_key=KEY, type="delete", at=number))
     catalogue.add_operation(Operation(id="op_other", workspace_key=OTHER, type="delete", at=0))
 
-    assert catalogue.forget_operations(before=2, keep=2) == 2
+    assert catalogue.forget_operations(is_old=lambda done: done.at < 2, keep=2) == 2
     assert [one.id for one in catalogue.operations(KEY)] == ["op_5", "op_4", "op_3", "op_2"]
-    assert catalogue.forget_operations(before=100, keep=3) == 1
+    assert catalogue.forget_operations(is_old=lambda _done: True, keep=3) == 1
     assert [one.id for one in catalogue.operations(KEY)] == ["op_5", "op_4", "op_3"]
     assert [one.id for one in catalogue.operations(OTHER)] == ["op_other"]
     assert catalogue.back_up()
-    assert catalogue.forget_operations(before=100, keep=3) == 0
+    assert catalogue.forget_operations(is_old=lambda _done: True, keep=3) == 0
     assert not catalogue.back_up()
 
 

@@ -13,7 +13,7 @@ from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.work import SessionTransaction
 from lastgood.errors import Unsupported
 from lastgood.model.checkpoint import Checkpoint, Manifest
-from lastgood.model.operation import Operation
+from lastgood.model.operation import Instant, Operation
 from lastgood.model.session import Owner, Session
 from lastgood.testing.clock import FakeClock
 
@@ -156,7 +156,7 @@ def test_what_is_known_after_an_operation_was_recorded_is_what_is_there(
     for number, stands in enumerate(ids):
         assert _told(catalogue, first.id) == _told(other, first.id)
         if stands == gone.id:
-            catalogue.delete([gone.id], at=1)
+            catalogue.delete([gone.id], at=Instant(at=1))
             assert _told(catalogue, first.id) == _told(other, first.id)
         if beside == "somebody":
             other.set_pinned(first.id, pinned=number % 2 == 0)

@@ -133,7 +133,7 @@ def test_a_merge_whose_outcome_was_freed_is_no_damage(project: Path, store: Path
         workspace.restore("target", merge=True)
         workspace.undo()
         line.save("goes on")
-        for _ in range(2):
+        for _ in range(3):
             clock.advance(8 * 24 * 3600)
             workspace.maintain()
         before = line.texts()

@@ -15,6 +15,7 @@ import lastgood
 from lastgood.catalogue import Query
 from lastgood.errors import Busy
 from lastgood.model.checkpoint import Checkpoint
+from lastgood.model.operation import Instant
 from lastgood.retention import prune
 from lastgood.settings import LimitSettings, Rungs, Settings
 from lastgood.testing.clock import FakeClock
@@ -365,7 +366,7 @@ def test_what_was_pinned_meanwhile_does_not_go(kept: Workspace) -> None:
     known = [kept.get(first.id)]
     kept.pin(first.id)
 
-    assert catalogue.delete_unchanged(known, at=1) == []
+    assert catalogue.delete_unchanged(known, at=Instant(at=1)) == []
     assert first.id in ids(kept)
 
 

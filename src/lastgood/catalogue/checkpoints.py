@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from lastgood.catalogue import Arrivals, CheckpointFacts, PlaceFault, WorkspaceRow
     from lastgood.catalogue.database import Answers, Question, Schema
     from lastgood.catalogue.work import WorkReader
+    from lastgood.elapsed import TimeSeen
     from lastgood.host import Clock
     from lastgood.literals import Durability
     from lastgood.model.checkpoint import Check, Manifest, TreeRef
     from lastgood.model.long_list import PartReader
-    from lastgood.model.operation import Operation
+    from lastgood.model.operation import Instant, Operation
     from lastgood.model.session import Effect
 
     Parameters = tuple[object, ...] | dict[str, object]
@@ -58,11 +59,7 @@ _MARK = (
     " WHERE id = ? AND deleted_at IS NULL AND name IS ? AND pinned = ? AND good IS ?"
     " AND NOT EXISTS (SELECT 1 FROM workspace WHERE key = workspace_key AND at = id)"
 )
-_OLD_OPERATIONS = (
-    f"FROM operation WHERE at < ? AND NOT {broken_seal('operation')}"  # noqa: S608 - names of columns
-    " AND number <= (SELECT number FROM operation AS newer"
-    " WHERE newer.workspace_key = operation.workspace_key ORDER BY number DESC LIMIT 1 OFFSET ?)"
-)
+_DROP_OPERATION = f"DELETE FROM operation WHERE id = ? AND NOT {broken_seal('operation')}"  # noqa: S608 - names of columns
 _DROP = f"DELETE FROM checkpoint WHERE id = ? AND deleted_at IS NOT NULL AND NOT {broken_seal('checkpoint')}"  # noqa: S608 - names of columns
 _REDUCE = "UPDATE checkpoint SET (commit_id, tree, modes, gaps, manifest) = (?, ?, ?, ?, ?) WHERE id = ?"
 # Pages that dropped rows leave free are used again; a file of which many are free is written anew: those who
@@ -72,24 +69,25 @@ _MOST_KEPT = 1 << 26
 _A_PART = 4
 # What a row takes beside its long columns, in bytes.
 _ROW = "length(manifest) + length(gaps) + 500"
-_FORGET = (
-    f"SELECT id FROM checkpoint WHERE deleted_at < ? AND NOT {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - names of columns
-)
 
 
 def delete_unchanged(
-    connection: sqlite3.Connection, checkpoints: Iterable[Checkpoint], *, at: int
+    connection: sqlite3.Connection, checkpoints: Iterable[Checkpoint], *, at: Instant
 ) -> list[str]:
     """Mark checkpoints as deleted, but those that somebody named, pinned, judged or restored meanwhile."""
+    from lastgood.catalogue.deletions import note
+
     marked = []
     for one in checkpoints:
         sound = not is_broken(connection, "checkpoint", one.id)
-        changed = connection.execute(_MARK, (at, one.id, one.name, one.pinned, one.good))
+        changed = connection.execute(_MARK, (at.at, one.id, one.name, one.pinned, one.good))
         if not changed.rowcount:
             continue
         marked.append(one.id)
         if sound:
             reseal(connection, "checkpoint", one.id)
+    if marked:
+        note(connection, at)
     return marked
 
 
@@ -101,8 +99,11 @@ def drop(connection: sqlite3.Connection, checkpoints: Iterable[str]) -> list[str
         if connection.execute(_DROP, (id,)).rowcount:
             dropped[id], before[id] = str(row[0]), row[1]
     if dropped:
+        from lastgood.catalogue.deletions import tidy
+
         rows.lead_past(connection, before)
         _remember_freed(connection, dropped.values())
+        tidy(connection)
     return list(dropped)
 
 
@@ -160,6 +161,10 @@ _INSERT = f"INSERT INTO checkpoint ({rows.BIRTH}) VALUES ({rows.BIRTH_MARKS})"  
 _SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint"  # noqa: S608 - names of columns
 _WORKSPACES = f"SELECT {rows.WORKSPACE} FROM workspace"  # noqa: S608 - as above
 _OPERATIONS = f"SELECT {rows.OPERATION} FROM operation WHERE NOT {broken_seal('operation')}"  # noqa: S608 - as above
+_BEYOND = (
+    f"{_OPERATIONS} AND number <= (SELECT number FROM operation AS newer"  # noqa: S608 - as above
+    " WHERE newer.workspace_key = operation.workspace_key ORDER BY number DESC LIMIT 1 OFFSET ?)"
+)
 _ALTERED = f"SELECT commit_id FROM checkpoint WHERE {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - as above
 _SOUND = f"SELECT commit_id FROM checkpoint NOT INDEXED WHERE NOT {broken_seal('checkpoint')}"  # noqa: S608 - as above
 # By `+` SQLite is kept from the index of all that are there: that of the damaged is nearly empty.
@@ -465,6 +470,18 @@ class CatalogueReader:
         """Return the commits of the rows that were altered from outside (`Catalogue.adopt` mends them)."""
         return [str(row[0]) for row in self._all(_ALTERED)]
 
+    def deletions(self) -> Sequence[tuple[str, Instant]]:
+        """Return the deleted checkpoints whose rows are sound, with when they were deleted."""
+        from lastgood.catalogue.deletions import deletions
+
+        return self._database.read(deletions)
+
+    def time_seen(self) -> TimeSeen | None:
+        """Return what maintenance saw of the time, None where that is not known."""
+        from lastgood.catalogue.deletions import time_seen
+
+        return self._database.read(time_seen)
+
     def swept(self) -> int | None:
         """Return when nothing was left to be freed, None where that is not known."""
         row = self._one("SELECT value FROM meta WHERE name = 'swept'")
@@ -666,16 +683,19 @@ class CatalogueWriter(CatalogueReader):
             missing=_UNKNOWN,
         )
 
-    def delete(self, checkpoints: Iterable[str], *, at: int) -> None:
+    def delete(self, checkpoints: Iterable[str], *, at: Instant) -> None:
         """Mark checkpoints as deleted; their bytes stay until a sweep after the grace time."""
+        from lastgood.catalogue.deletions import note
+
         self._change(
             "checkpoint",
             "UPDATE checkpoint SET deleted_at = coalesce(deleted_at, ?) WHERE id = ?",
-            [(at, id) for id in checkpoints],
+            [(at.at, id) for id in checkpoints],
             missing=_UNKNOWN,
+            beside=lambda connection: note(connection, at),
         )
 
-    def delete_unchanged(self, checkpoints: Iterable[Checkpoint], *, at: int) -> Sequence[str]:
+    def delete_unchanged(self, checkpoints: Iterable[Checkpoint], *, at: Instant) -> Sequence[str]:
         """Mark those as deleted whose name and pin are what they were when they were read; say which.
 
         Where a workspace stands by now is left.
@@ -739,10 +759,16 @@ class CatalogueWriter(CatalogueReader):
         *,
         missing: str,
         leaves: Callable[[None, Answers], Answers] | None = None,
+        beside: Callable[[sqlite3.Connection], object] | None = None,
     ) -> None:
-        """Carry out a statement for each change; a change ends with the key of its row."""
+        """Carry out a statement for each change; a change ends with the key of its row.
+
+        What is done ``beside`` them comes with them or not at all.
+        """
 
         def change(connection: sqlite3.Connection) -> None:
+            if beside is not None:
+                beside(connection)
             for parameters in changes:
                 key = str(parameters[-1])
                 sound = not is_broken(connection, table, key)
@@ -802,13 +828,19 @@ class CatalogueMaintainer(CatalogueWriter):
         statement = "INSERT OR REPLACE INTO meta VALUES ('swept', ?)"
         self._database.write(lambda connection: connection.execute(statement, (at,)))
 
-    def forget_operations(self, *, before: int, keep: int) -> int:
-        """Drop operations older than a time, but the newest ``keep`` of each workspace; say how many."""
-        if self._one(f"SELECT 1 {_OLD_OPERATIONS} LIMIT 1", (before, keep)) is None:
+    def set_time_seen(self, seen: TimeSeen) -> None:
+        """Remember what was seen of the time."""
+        from lastgood.catalogue.deletions import set_time_seen
+
+        self._database.write(lambda connection: set_time_seen(connection, seen))
+
+    def forget_operations(self, *, is_old: Callable[[Operation], bool], keep: int) -> int:
+        """Drop operations that are old, but the newest ``keep`` of each workspace; say how many."""
+        known = [rows.operation(row) for row in self._all(_BEYOND, (keep,))]
+        old = [(one.id,) for one in known if is_old(one)]
+        if not old:
             return 0  # and nothing new to back up
-        return self._database.write(
-            lambda connection: connection.execute(f"DELETE {_OLD_OPERATIONS}", (before, keep)).rowcount
-        )
+        return self._database.write(lambda connection: connection.executemany(_DROP_OPERATION, old).rowcount)
 
     def mend(self) -> Sequence[str]:
         """Mend what was altered from outside (operations, the work, workspaces), and say what was done.
@@ -857,12 +889,12 @@ class CatalogueMaintainer(CatalogueWriter):
 class SqliteCatalogue(CatalogueMaintainer):
     """All facts: rows are dropped by who holds the store alone."""
 
-    def forget(self, *, deleted_before: int) -> Sequence[str]:
-        """Drop the rows of checkpoints deleted before a time, and return their ids."""
+    def forget(self, is_due: Callable[[Instant], bool]) -> Sequence[str]:
+        """Drop the rows of checkpoints whose deletion is so old that they are due, and return their ids."""
+        from lastgood.catalogue.deletions import deletions
 
         def forget(connection: sqlite3.Connection) -> list[str]:
-            old = connection.execute(_FORGET, (deleted_before,)).fetchall()
-            return drop(connection, [str(row[0]) for row in old])
+            return drop(connection, [id for id, deleted in deletions(connection) if is_due(deleted)])
 
         return self._database.write(forget)
 

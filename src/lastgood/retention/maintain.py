@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from lastgood.catalogue import Query
+from lastgood.elapsed import is_news, look
 from lastgood.errors import Busy, Damaged, NoRoom
-from lastgood.retention.policy import GRACE
+from lastgood.host import instant_of
 from lastgood.retention.prune import prune_quietly
-from lastgood.retention.sweep import SweepTransaction, roots
+from lastgood.retention.sweep import SweepTransaction, past_grace, real_time, roots
 from lastgood.settings import PACKS_DUE, PACKS_WHEN_IDLE
 from lastgood.transaction import MaintenanceTransaction
 
@@ -57,6 +58,8 @@ def _work(
     context, catalogue, engine = upkeep.context, upkeep.catalogue, upkeep.engine
     done: list[str] = []
     with _telling(done):
+        _look_at_the_time(upkeep)
+    with _telling(done):
         _note(done, "checkpoints pruned: {}", prune_quietly(upkeep, busy=interrupted()))
     with _telling(done, Damaged):
         _note(done, "bytes freed: {}", _free(upkeep, interrupted=interrupted))
@@ -104,19 +107,26 @@ def _note(done: list[str], text: str, amount: int) -> None:
         done.append(text.format(amount))
 
 
+def _look_at_the_time(upkeep: MaintenanceTransaction) -> None:
+    """Remember what the clock says: only what two looks agree upon makes old what is of another boot."""
+    seen = upkeep.catalogue.time_seen()
+    found = look(seen, instant_of(upkeep.context.clock))
+    if found is not None and is_news(seen, found):
+        upkeep.catalogue.set_time_seen(found)
+
+
 def _free(upkeep: MaintenanceTransaction, *, interrupted: Callable[[], Collection[str]]) -> int:
     """Free the bytes of checkpoints whose deletion can no longer be undone (rule K3)."""
     context = upkeep.context
-    horizon = context.clock.now() - GRACE
-    if not _is_due(upkeep, horizon):
+    if not _is_due(upkeep):
         return 0
     try:
         with SweepTransaction(context, wait=0) as collecting:
             # Asked under the lock: a restore that runs now holds it too.
             if interrupted():
                 return 0
-            forgotten = collecting.catalogue.forget(deleted_before=horizon)
-            kept = roots(context, deleted_after=horizon)
+            forgotten = collecting.catalogue.forget(past_grace(context))
+            kept = roots(context)
             freed = 0
             # Bytes may be left of a sweep that was killed; what a save published just then is not among them.
             if forgotten or context.engine.unreached_bytes(kept.live, wounded=kept.wounded):
@@ -128,16 +138,16 @@ def _free(upkeep: MaintenanceTransaction, *, interrupted: Callable[[], Collectio
         return 0  # somebody saves right now; the next maintenance frees
 
 
-def _is_due(upkeep: MaintenanceTransaction, horizon: int) -> bool:
+def _is_due(upkeep: MaintenanceTransaction) -> bool:
     """Tell, beside saves, whether there is something to forget or to free."""
     context = upkeep.context
-    deleted = (one.deleted_at for one in context.catalogue.find(Query(deleted=True)))
-    if any(at is not None and at < horizon for at in deleted) or context.catalogue.freed():
+    due = past_grace(context)
+    if any(due(deleted) for _, deleted in context.catalogue.deletions()) or context.catalogue.freed():
         return True
     now, swept = context.clock.now(), context.catalogue.swept()
     if swept is not None and 0 <= now - swept < SWEPT_LIFE:
         return False
-    kept = roots(context, deleted_after=horizon)
+    kept = roots(context)
     if context.engine.unreached_bytes(kept.live, wounded=kept.wounded):
         return True
     upkeep.catalogue.set_swept(now)
@@ -145,8 +155,10 @@ def _is_due(upkeep: MaintenanceTransaction, horizon: int) -> bool:
 
 
 def _forget_operations(upkeep: MaintenanceTransaction) -> int:
-    before = upkeep.context.clock.now() - OPERATION_LIFE
-    return upkeep.catalogue.forget_operations(before=before, keep=OPERATIONS_KEPT)
+    real = real_time(upkeep.context)
+    return upkeep.catalogue.forget_operations(
+        is_old=lambda done: real.age(done) > OPERATION_LIFE, keep=OPERATIONS_KEPT
+    )
 
 
 def _tags(context: Context) -> dict[str, bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lastgood.attribution import note_unseen
 from lastgood.catalogue import Query
 from lastgood.errors import Busy, Damaged, Invalid, NoRoom, NotFound, Storage, Usage
+from lastgood.host import instant_of
 from lastgood.ids import name_fault
 from lastgood.model.report import DeleteReport
 from lastgood.paths import printable
@@ -25,7 +26,7 @@ from lastgood.retention.policy import (
     refuse_pinned,
     without,
 )
-from lastgood.retention.sweep import SweepTransaction, inventory, kept_of, refuse_older, roots
+from lastgood.retention.sweep import SweepTransaction, inventory, kept_of, real_time, refuse_older, roots
 from lastgood.sessions.progress import starts
 from lastgood.sessions.rollback import left, rollback_target
 from lastgood.transaction import MarkTransaction, SaveTransaction
@@ -184,7 +185,7 @@ def delete_unkept(context: Context, checkpoints: Sequence[Checkpoint]) -> tuple[
         spared = {*needed(context, context.key), context.catalogue.stands_at(context.key)}
         going = [one for one in checkpoints if permanent(one) is None and one.id not in spared]
         note_unseen(context, [one for one in going if one.partial])
-        return tuple(saving.catalogue.delete_unchanged(going, at=context.clock.now()))
+        return tuple(saving.catalogue.delete_unchanged(going, at=instant_of(context.clock)))
 
 
 def sizes(context: Context) -> StoreSizes:
@@ -216,9 +217,9 @@ def needed(context: Context, key: str) -> dict[str, str]:
         target = rollback_target(context, session)
         if target is not None:
             found.setdefault(target.id, f"recover --rollback of {session.id} leads to it")
-    horizon = context.clock.now() - GUARD_LIFE
+    real = real_time(context)
     for one in context.catalogue.operations(key):
-        if one.type != "restore" or one.at < horizon:
+        if one.type != "restore" or real.age(one) > GUARD_LIFE:
             continue
         # A list of progress that is put back and forth again needs both; files that are gone say so.
         both = any(part.scope == "progress" and is_in_parts(context, part) for part in one.parts)
@@ -308,7 +309,7 @@ def _lasting_bytes(context: Context, settled: dict[str, tuple[Decision, ...]]) -
     every = context.catalogue.find(Query(deleted=True))
     gone = going | {one.id for one in every if one.deleted_at is not None}
     try:
-        return stored - _unreached(context, inventory(context, deleted_after=0, checkpoints=every), gone)
+        return stored - _unreached(context, inventory(context, checkpoints=every), gone)
     except Damaged:
         return stored - _added_by(context, gone)
 
@@ -316,7 +317,7 @@ def _lasting_bytes(context: Context, settled: dict[str, tuple[Decision, ...]]) -
 def _freed_by(context: Context, ids: Collection[str], *, every: Sequence[Checkpoint] | None) -> int:
     """Return how many bytes only some checkpoints need; about, where damage is in the way."""
     try:
-        stock = inventory(context, deleted_after=0, checkpoints=every)
+        stock = inventory(context, checkpoints=every)
         all_, kept = kept_of(stock), kept_of(stock, without=ids)
         objects = context.engine.needed_bytes(
             set(all_.live) - set(kept.live),
@@ -371,7 +372,7 @@ def _mark(
         return frozenset()
     decided = [one for one in checkpoints if one.id in going]
     step = _PORTION if portions else len(decided)
-    at, marked = transaction.context.clock.now(), set[str]()
+    at, marked = instant_of(transaction.context.clock), set[str]()
     for start in range(0, len(decided), step):
         marked.update(transaction.catalogue.delete_unchanged(decided[start : start + step], at=at))
     return frozenset(marked)
@@ -387,7 +388,7 @@ def _free_at_once(context: Context, ids: Collection[str], *, interrupted: Callab
             collecting.catalogue.drop(some)
         waiting = 0
         try:
-            collecting.sweep(roots(context, deleted_after=0))
+            collecting.sweep(roots(context))
         except NoRoom as error:
             freed, left = error.details.get("freed_bytes"), error.details.get("waiting_bytes")
             if not isinstance(freed, int) or not isinstance(left, int) or freed <= 0:
@@ -436,13 +437,13 @@ def delete(context: Context, checkpoints: Sequence[Checkpoint]) -> DeleteReport:
     with SaveTransaction(context) as saving:
         refuse_pinned([_again(context, one) for one in checkpoints])
         note_unseen(context, [one for one in checkpoints if one.partial])
-        now = context.clock.now()
+        now = instant_of(context.clock)
         operation = saving.record("delete", checkpoints=ids)
         saving.catalogue.delete(ids, at=now)
     return DeleteReport(
         operation=operation,
         checkpoints=ids,
-        free_after=now + GRACE,
+        free_after=now.at + GRACE,
         needed={one: reasons[one] for one in ids if one in reasons},
     )
 
@@ -472,11 +473,11 @@ def of_workspace(context: Context, key: str) -> Sequence[Checkpoint]:
 def forget(context: Context, key: str) -> DeleteReport:
     """Remove all checkpoints of a workspace, pinned ones too; undoable like any delete."""
     with SaveTransaction(context) as saving:
-        now = context.clock.now()
+        now = instant_of(context.clock)
         ids = tuple(one.id for one in of_workspace(context, key))
         operation = saving.record("delete", checkpoints=ids)
         saving.catalogue.delete(ids, at=now)
-    return DeleteReport(operation=operation, checkpoints=ids, free_after=now + GRACE)
+    return DeleteReport(operation=operation, checkpoints=ids, free_after=now.at + GRACE)
 
 
 def _again(context: Context, checkpoint: Checkpoint) -> Checkpoint:

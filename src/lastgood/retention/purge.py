@@ -13,8 +13,7 @@ from lastgood.model.report import PurgedCheckpoint, PurgePlan, PurgeReport
 from lastgood.model.session import lists_in_parts
 from lastgood.model.tree import DIRECTORY, FILE, Gap, TreeId
 from lastgood.paths import join, printable, to_text, ways, within
-from lastgood.retention.policy import GRACE
-from lastgood.retention.sweep import SweepTransaction, inventory, roots
+from lastgood.retention.sweep import SweepTransaction, inventory, past_grace, roots
 from lastgood.transaction import MaintenanceTransaction
 from lastgood.trees import Files, tree_of
 
@@ -269,16 +268,16 @@ def purge(
 
 
 def _take_out(sweeping: SweepTransaction, plan: PurgePlan) -> None:
-    context, horizon = sweeping.context, sweeping.context.clock.now() - GRACE
-    sweeping.catalogue.forget(deleted_before=horizon)
+    context = sweeping.context
+    sweeping.catalogue.forget(past_grace(context))
     oids = [bytes.fromhex(one) for one in plan.contents]
-    _refuse_unlisted(context, Places(context.engine, oids), horizon=horizon)
+    _refuse_unlisted(context, Places(context.engine, oids))
     rows = _reduced_copies(sweeping, plan)
     if rows:
         sweeping.catalogue.reduce(rows)
     # Before a byte goes: a backup of before names commits that will be gone.
     sweeping.catalogue.back_up(alone=True)
-    sweeping.sweep(roots(context, deleted_after=horizon))
+    sweeping.sweep(roots(context))
     sweeping.engine.refresh()
     left = set(oids) - sweeping.engine.missing(oids)
     if left:
@@ -343,9 +342,9 @@ def _refuse_others(plan: PurgePlan, *, everywhere: bool) -> None:
         )
 
 
-def _refuse_unlisted(context: Context, places: Places, *, horizon: int) -> None:
+def _refuse_unlisted(context: Context, places: Places) -> None:
     """Refuse while a commit without a row holds some of it: nobody can tell whether somebody relies on it."""
-    for commit in inventory(context, deleted_after=horizon).strangers:
+    for commit in inventory(context).strangers:
         try:
             held = places.of(context.engine.contents(commit).workspace)
         except LastgoodError:

@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 from lastgood.catalogue import Query
+from lastgood.elapsed import RealTime, look
 from lastgood.errors import Damaged, LastgoodError, Storage
+from lastgood.host import instant_of
 from lastgood.model.checkpoint import decode
+from lastgood.retention.policy import GRACE
 from lastgood.transaction import Transaction
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from lastgood.context import Catalogue, Context
     from lastgood.engine import Engine
     from lastgood.host import ExclusiveHold
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.operation import Instant
 
 _DIGITS = 40
 _HEX = frozenset("0123456789abcdef")
 # How long the bytes of a commit without a row stay, in nanoseconds: thirty days.
 STRANGER_LIFE = 30 * 24 * 3600 * 1_000_000_000
+
+
+def real_time(context: Context) -> RealTime:
+    """Return the present, as it is to be told from what maintenance saw of the time."""
+    now = instant_of(context.clock)
+    return RealTime(now=now, seen=look(context.catalogue.time_seen(), now))
+
+
+def past_grace(context: Context) -> Callable[[Instant], bool]:
+    """Return what tells of a deletion whether it can no longer be undone (rule K3)."""
+    real = real_time(context)
+    return lambda deleted: real.age(deleted) > GRACE
 
 
 class Roots(Value):
@@ -40,10 +56,11 @@ class Inventory(Value):
 
 
 def inventory(
-    context: Context, *, deleted_after: int, checkpoints: Sequence[Checkpoint] | None = None
+    context: Context, *, deleted_after: int | None = None, checkpoints: Sequence[Checkpoint] | None = None
 ) -> Inventory:
-    """Take stock of all that exists, and of what was deleted lately; `Damaged` if a row was altered.
+    """Take stock of all that exists, and what was deleted and is not dropped; `Damaged` if a row was altered.
 
+    With a time only of what was deleted after it.
     ``checkpoints`` are all of the store, deleted ones too, where the caller has them already.
     """
     commits = context.catalogue.commits(deleted_after=deleted_after)
@@ -67,10 +84,10 @@ def kept_of(stock: Inventory, *, without: Collection[str] = ()) -> Roots:
     )
 
 
-def roots(context: Context, *, deleted_after: int) -> Roots:
-    """Return what has to be kept of the store: all that exists, and what was deleted lately.
+def roots(context: Context, *, deleted_after: int | None = None) -> Roots:
+    """Return what has to be kept of the store: all that exists, and what was deleted and is not dropped.
 
-    Raises `Damaged` if a row was altered from outside.
+    With a time only what was deleted after it. Raises `Damaged` if a row was altered from outside.
     """
     return kept_of(inventory(context, deleted_after=deleted_after))
 
@@ -82,7 +99,7 @@ def _strangers(context: Context) -> Iterator[bytes]:
     copy of it put back) and that `verify --repair` can bring back: nobody can tell which.
     """
     known = {*context.catalogue.commits(), *context.catalogue.freed()}
-    horizon = context.clock.now() - STRANGER_LIFE
+    horizon = real_time(context).believed - STRANGER_LIFE
     for commit in context.engine.commits(besides=ids_of(known)):
         try:
             manifest = decode(context.engine.contents(commit).manifest)

@@ -6,6 +6,7 @@ import os
 
 from lastgood.catalogue import Query
 from lastgood.errors import NotFound
+from lastgood.host import instant_of
 from lastgood.lease import living_sessions, unfinished
 from lastgood.model.checkpoint import Actor
 from lastgood.sessions import progress, session
@@ -255,7 +256,7 @@ class RunWorkspace(OpenWorkspace):
         same = (checkpoint.manifest.previous, checkpoint.manifest.root)
         if (to.manifest.previous, to.manifest.root) == same:
             with SaveTransaction(self._context) as saving:
-                saving.catalogue.delete_unchanged([checkpoint], at=self.now())
+                saving.catalogue.delete_unchanged([checkpoint], at=instant_of(self._context.clock))
 
     # Tasks
 
