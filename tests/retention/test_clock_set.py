@@ -202,3 +202,46 @@ def test_a_prune_that_frees_at_once_does_so_whatever_the_clock_says(
     kept.prune(keep=1, now=True)
 
     assert is_freed(kept, deleted)
+
+
+def test_a_clock_that_is_ahead_for_less_than_an_hour_prunes_nothing(
+    kept: Workspace, project: Path, clock: FakeClock
+) -> None:
+    """K1: guards stay for seven days, and all of a moment's kind of the last day."""
+    kept.maintain()
+    clock.advance(2 * HOUR)
+    (project / "file").write_text("one")
+    kept.save("one", name="one")
+    (project / "file").write_text("two")
+    kept.restore("one")
+    kept.undo()
+    for number in range(25):
+        (project / "file").write_text(f"risky {number}")
+        kept.save("before something", kind="risky")
+    before = kept.list()
+    clock.jump(30 * DAY)
+    kept.maintain()
+    clock.advance(0.9 * HOUR)
+    kept.maintain()
+    clock.jump(-30 * DAY)
+
+    kept.maintain()
+
+    assert kept.list() == before
+
+
+def test_what_is_old_is_pruned_once_the_clock_stood_for_an_hour(
+    kept: Workspace, project: Path, clock: FakeClock
+) -> None:
+    """K1: the machine was off for that long, and so was the clock."""
+    for number in range(25):
+        (project / "file").write_text(f"risky {number}")
+        kept.save("before something", kind="risky")
+    kept.maintain()
+    clock.reboot(after=30 * DAY)
+    kept.maintain()
+    clock.advance(HOUR)
+
+    kept.maintain()
+
+    assert len(kept.list()) == 20

@@ -142,10 +142,11 @@ class Conditions(Value):
 
     ``retention`` holds what is configured, by kind, and takes the place of a kind's row; ``limit``
     is how many that are not permanent may stay. ``needed`` gives the reason why some must stay, ``stands``
-    is where the workspace stands.
+    is where the workspace stands. ``believed`` is what time it surely is, where the clock may be ahead.
     """
 
     now: int
+    believed: int | None = None
     retention: Mapping[str, Rungs] = {}
     limit: int
     needed: Mapping[str, str] = {}
@@ -156,7 +157,7 @@ def decide(checkpoints: Sequence[Checkpoint], conditions: Conditions) -> tuple[D
     """Return what the policy makes of one workspace's checkpoints, which are newest first."""
     firm = _firm(checkpoints, conditions)
     kept = dict(firm)
-    ages = ages_of(checkpoints, now=conditions.now)
+    ages = _sure_ages(checkpoints, conditions)
     for kind in KINDS:
         if kind not in _SESSION_MARKS:
             _by_kind(kind, checkpoints, ages=ages, retention=conditions.retention, kept=kept)
@@ -307,6 +308,14 @@ def ages_of(checkpoints: Sequence[Checkpoint], *, now: int) -> list[int]:
         later = later if moment is None else moment
         ages.append(0 if one.manifest.created_at > now else now - later)
     return ages
+
+
+def _sure_ages(checkpoints: Sequence[Checkpoint], conditions: Conditions) -> list[int]:
+    """Return how old checkpoints are by the clock, and by the time that is believed where that is less."""
+    ages = ages_of(checkpoints, now=conditions.now)
+    if conditions.believed is None:
+        return ages
+    return [*map(min, ages, ages_of(checkpoints, now=conditions.believed))]
 
 
 def age_of(text: str) -> int:

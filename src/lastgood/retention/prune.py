@@ -167,7 +167,7 @@ def prune_quietly(upkeep: MaintenanceTransaction, *, busy: Collection[str]) -> i
     for row in context.catalogue.workspaces():
         if row.key not in busy:
             checkpoints = of_workspace(context, row.key)
-            conditions = _conditions(context, row.key)
+            conditions = _conditions(context, row.key).replace(believed=real_time(context).believed)
             known[row.key] = checkpoints, decide(checkpoints, conditions)
     settled = _within_size(context, known)
     return sum(
