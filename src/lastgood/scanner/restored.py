@@ -52,13 +52,13 @@ from lastgood.scanner.read import (
     proven_names,
     stats_of,
 )
-from lastgood.scanner.select import IGNORE_FILES, Node
+from lastgood.scanner.select import IGNORE_FILES, Node, found_row
 from lastgood.scanner.states import packed, patched
 from lastgood.scanner.walk import Builder, told_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, MutableMapping
+    from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
     from typing import Self
 
     from lastgood.engine import ObjectWriter
@@ -177,9 +177,8 @@ def look_again(
 class Restored:
     """What a restore did to a workspace, by path, as a walk for `Builder`.
 
-    ``rows_of`` returns the rows of a directory by name. ``cap`` is the size from which a file is none of a
-    scan's. ``then`` are the records of the scan before, ``rows_then`` the rows that belong to them.
-    ``missing`` returns those of some trees that are not stored.
+    ``cap`` is the size from which a file is none of a scan's. ``then`` are the records of the scan before, of
+    which the same details tell. ``missing`` returns those of some trees that are not stored.
     """
 
     def __init__(
@@ -187,8 +186,6 @@ class Restored:
         known: CachedTree,
         *,
         then: Mapping[bytes, Record],
-        rows_of: Callable[[bytes], Mapping[bytes, Row] | None],
-        rows_then: Callable[[bytes], Mapping[bytes, Row] | None],
         ignored: Callable[[bytes], bool | None],
         missing: Callable[[Collection[bytes]], Collection[bytes]],
         folders: TouchedFolders,
@@ -197,8 +194,6 @@ class Restored:
         self._missing = missing
         self._known = known
         self._then = dict(then.items())
-        self._rows_of = rows_of
-        self._rows_then = rows_then
         self._ignored = ignored
         self._folders = folders
         self._cap = cap
@@ -282,7 +277,7 @@ class Restored:
         record = self.kept[path]
         if record[ABOVE:TREE] != old[ABOVE:TREE] or record[GAPS:NAMES] != old[GAPS:NAMES]:
             return None
-        if record[SIGNATURE] != old[SIGNATURE] and self._rows_of(path) != self._rows_then(path):
+        if record[SIGNATURE] != old[SIGNATURE] and self._rows(record) != self._rows(old):
             return None
         return (*record[:TREE], *old[TREE:NAMES], *record[NAMES:START], *old[START:])
 
@@ -293,15 +288,13 @@ class Restored:
             return None
         if (tuple(node.private), tuple(node.below)) != (old[PRIVATE], old[BELOW]):
             return None
-        was = self._rows_then(node.path)
-        if was is None:
-            return None
-        rows = dict(was)
+        rows = [*self._rows(old)]
         for name, row in self._places[node.path].items():
-            if row is None or name not in rows or not _differ_in_times(rows[name], row):
+            at, was = found_row(rows, name)
+            if row is None or was is None or not _differ_in_times(was, row):
                 return None
-            rows[name] = row
-        if list(rows.values()) != node.rows:
+            rows[at] = row
+        if rows != node.rows:
             return None
         passing = not PASSING.isdisjoint([row[STATE] for row in node.rows])
         flags = node.flags | (DOUBTFUL if passing else 0)
@@ -319,21 +312,23 @@ class Restored:
         return (name, *evidence(proof.stat), proof.entry.oid, state)
 
     def _node(self, path: bytes, brought: Brought) -> Node:
-        record, old = self.kept[path], self._rows_of(path)
-        if old is None or BURIED in {record[ABOVE], record[TOKEN]}:
+        record = self.kept[path]
+        if BURIED in {record[ABOVE], record[TOKEN]}:
             raise NotTaken
-        rows = dict(old)
+        rows, gone = [*self._rows(record)], set()
         for name, row in brought.items():
-            before = rows.pop(name, None)
+            at, before = found_row(rows, name)
             if before is not None and before[STATE] > RACY:
                 raise NotTaken
             if row is None:
+                del rows[at : at + (before is not None)]
+                gone.add(name)
                 continue
             if before is not None and before[MODE] & FORMAT_MASK == FORMAT_DIRECTORY:
                 raise NotTaken
             if (before is None or record[FLAGS] & DEPENDENT) and self._ignored(join(path, name)) is not False:
                 raise NotTaken
-            rows[name] = row
+            rows[at : at + (before is not None)] = [row]
         known = self._known.states
         names, seen = self._folders.names(path) or _left(record, brought)
         states = known.get(record[SIGNATURE]) if names == record[NAMES] else None
@@ -344,10 +339,17 @@ class Restored:
         elif known:  # else nobody remembers any
             known[node.signature] = listing.states
         node.token, node.flags = record[TOKEN], record[FLAGS]
-        node.rows = sorted(rows.values())
-        node.private = [name for name in record[PRIVATE] if name in rows]
-        node.below = [name for name in record[BELOW] if name in rows]
+        node.rows = rows
+        node.private = [name for name in record[PRIVATE] if name not in gone]
+        node.below = [name for name in record[BELOW] if name not in gone]
         return node
+
+    def _rows(self, record: Record) -> Sequence[Row]:
+        """Return the rows of a directory, sorted by name."""
+        rows = self._known.details.rows(record)
+        if rows is None:
+            raise DetailsLost
+        return rows
 
 
 def _differ_in_times(one: Row, other: Row) -> bool:
@@ -365,7 +367,7 @@ def _left(record: Record, brought: Brought) -> tuple[bytes, Seen]:
 
 
 def _listing(
-    names: bytes, rows: Mapping[bytes, Row], brought: Brought, *, states: bytes | None, seen: Seen
+    names: bytes, rows: Sequence[Row], brought: Brought, *, states: bytes | None, seen: Seen
 ) -> Listing | None:
     """Return how a directory would be listed now; None where that cannot be told.
 
@@ -379,7 +381,8 @@ def _listing(
     # A stranger's name is no row's, and a row whose name is gone has none.
     if len(found) != len(rows):
         return None
-    stats = stats_of([rows.get(name) for name in found])
+    by_name = {row[NAME]: row for row in rows}
+    stats = stats_of([by_name.get(name) for name in found])
     return None if stats is None else Listing(-1, names, states=packed(stats), seen=seen)
 
 

@@ -471,8 +471,6 @@ class WorkspaceScan:
             return Restored(
                 self.snapshot,
                 then=self._known,
-                rows_of=self._rows_of,
-                rows_then=self._known_rows,
                 missing=self._objects.missing,
                 ignored=lambda path: self.ignored(path, directory=False),
                 folders=folders,

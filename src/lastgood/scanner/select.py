@@ -701,14 +701,14 @@ class Examiner:
         Its ``rows`` are completed: they and its record say all of the others, which no rule ignores. None
         where something has to be decided of those that changed.
         """
-        names, places = names_of(listing.names), {row[NAME]: place for place, row in enumerate(rows)}
+        names = names_of(listing.names)
         found: list[tuple[int, bytes, Evidence]] = []
         for one, stat in changed.items():
             name = names[one]
-            place = places.get(name)
-            if place is None or isinstance(stat, int) or name in IGNORE_FILES:
+            place, row = found_row(rows, name)
+            if row is None or isinstance(stat, int) or name in IGNORE_FILES:
                 return None
-            if rows[place][STATE] != CAPTURED or not _is_same_form(rows[place], stat):
+            if row[STATE] != CAPTURED or not _is_same_form(row, stat):
                 return None
             found.append((place, name, stat))
         node = Node(path, above=record[ABOVE], listing=listing)
@@ -716,7 +716,7 @@ class Examiner:
         node.rows, node.below = rows, [*record[BELOW]]
         node.before = {place: rows[place] for place, _, _ in found}
         for place, name, stat in found:
-            row = self._file(
+            made = self._file(
                 node,
                 place,
                 name,
@@ -726,7 +726,7 @@ class Examiner:
                 descriptor=listing.descriptor,
             )
             # It keeps its place, as others are completed by theirs.
-            rows[place] = (name, *stat, b"", VANISHED) if row is None else row
+            rows[place] = (name, *stat, b"", VANISHED) if made is None else made
         self._end(node)
         return node
 
@@ -946,6 +946,19 @@ class Examiner:
         if reading.stat is None:
             return None
         return UNREADABLE_TEXT if reading.content is None else reading.content
+
+
+def found_row(rows: Sequence[Row], name: bytes) -> tuple[int, Row | None]:
+    """Return where a name belongs among sorted rows of a directory, and the row that has it."""
+    place, end = 0, len(rows)
+    while place < end:  # by hand: to load `bisect` takes longer
+        middle = (place + end) // 2
+        if rows[middle][NAME] < name:
+            place = middle + 1
+        else:
+            end = middle
+    row = rows[place] if place < len(rows) else None
+    return place, row if row is not None and row[NAME] == name else None
 
 
 def _lost(name: bytes) -> Row:
