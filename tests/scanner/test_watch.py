@@ -164,6 +164,27 @@ def _plant(twins: Twins) -> None:
     _settle(twins)
 
 
+def test_of_another_folder_that_comes_as_one_is_opened_everything_is_asked(
+    twins: Twins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _plant(twins)
+    shutil.copytree(twins.root / "a", twins.outside / "copy")
+    (twins.outside / "copy" / "f5").write_text("other")
+    (twins.root / "a" / "f3").write_text("second")
+    vouches, ways = twins.watch.vouches, []
+
+    def exchanging(path: bytes, record: Record) -> bool:
+        if path == b"a" and not ways:
+            ways.append(path)
+            (twins.root / "a").rename(twins.outside / "old")
+            (twins.outside / "copy").rename(twins.root / "a")
+        return vouches(path, record)
+
+    monkeypatch.setattr(twins.watch, "vouches", exchanging)
+    twins.agree()
+    assert ways == [b"a"]
+
+
 def _asked(monkeypatch: pytest.MonkeyPatch) -> set[bytes]:
     """Return the names of those that are going to be asked alone."""
     asked: set[bytes] = set()

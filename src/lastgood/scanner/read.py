@@ -563,7 +563,8 @@ class Lister:
     ) -> Listing | None:
         """List a directory as it is known, ``states`` and all, but for files of which something was heard.
 
-        None where its names are not proven, or one of those is no file with one name.
+        None where it is another, by its own inode and times, its names are not proven, or one of those is
+        no file with one name.
         """
         here, names = self._seen(descriptor), names_of(known[NAMES])
         if not here or known[SEEN] != here:

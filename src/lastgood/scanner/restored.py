@@ -115,7 +115,7 @@ class TouchedFolders:
     def tell(self, watch: DirectoryWatch, path: bytes, *, restored: RestoredFolder, lister: Lister) -> None:
         """Have a watch vouch for a directory that is as it is recorded, from before it is looked at."""
         descriptor = self._nearby.open(path)
-        heard = watch.heard_of(path, descriptor, restored.before)
+        heard = watch.heard_of(path, restored.before)
         listing = None if heard is None else restored.listed_again(descriptor, heard, lister)
         covered = listing is not None or watch.cover(descriptor, path)
         listing = listing or lister.list(descriptor, known=restored.record)

@@ -479,7 +479,7 @@ class Walk:
         """List a directory by asking for what was heard of alone; None where that is not known."""
         if self.watch is None or record is None:
             return None
-        heard = self.watch.heard_of(path, descriptor, record)
+        heard = self.watch.heard_of(path, record)
         states = None if heard is None else self._told(record)
         if heard is None or states is None:
             return None

@@ -391,21 +391,15 @@ class DirectoryWatch:
         """Tell whether a directory is watched."""
         return path in self._watches
 
-    def heard_of(self, path: bytes, descriptor: int, record: Record) -> Collection[bytes] | None:
+    def heard_of(self, path: bytes, record: Record) -> Collection[bytes] | None:
         """Return the names of the files of which alone something was heard since a directory was recorded.
 
-        None where more may be otherwise, or may come to be without a word. It is open, and has to be the one
-        that is watched.
+        None where more may be otherwise. That it is the same directory still is left to who asks.
         """
         disturbed = self._disturbed.get(path)
         if disturbed is None or disturbed[0] != record[SIGNATURE] or self._linked:
             return None
-        try:
-            watch = self._inotify.add(descriptor, _HEARD)
-        except OSError:
-            return None
-        is_watched = self._watches.get(path) == watch and self._paths.get(watch) == path
-        return disturbed[1] if is_watched else None
+        return disturbed[1]
 
     def cover(self, descriptor: int, path: bytes) -> bool:
         """Watch an open directory before it is listed; tell whether it may be vouched for after that."""
