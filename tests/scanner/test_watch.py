@@ -20,15 +20,16 @@ from lastgood.model.tree import Counts
 from lastgood.scanner import cache, watch
 from lastgood.scanner.read import Lister
 from lastgood.scanner.select import Examiner
+from lastgood.scanner.walk import Walk
 from lastgood.workspace import Workspace
 from tools.living import eventually
 from tools.long_form import examples
 from tools.operations import STEPS, Step, take
 
 if TYPE_CHECKING:
-    from lastgood.scanner import Record
-    from lastgood.scanner.read import Listing
+    from lastgood.scanner import Evidence, Record
     from lastgood.scanner.select import Node
+    from lastgood.scanner.walk import Frame
 
 
 class Twins:
@@ -82,14 +83,15 @@ def test_a_scan_looks_only_where_something_was_heard(twins: Twins, monkeypatch: 
     _settle(twins)
     (twins.root / "d7" / "deep" / "file").write_text("second")
     listed: list[bytes] = []
-    noting = twins.watch.listed
+    look = Walk._look
 
-    def noted(path: bytes, descriptor: int, **told: Any) -> None:
+    def noted(walk: Walk, descriptor: int, path: bytes, *told: Any) -> Frame:
         listed.append(path)
-        noting(path, descriptor, **told)
+        return look(walk, descriptor, path, *told)
 
-    monkeypatch.setattr(twins.watch, "listed", noted)
-    twins.agree()
+    with monkeypatch.context() as patched:
+        patched.setattr(Walk, "_look", noted)
+        twins.watched.save()
     assert listed == [b"d7/deep"]
 
 
@@ -171,7 +173,8 @@ def test_of_another_folder_that_comes_as_one_is_opened_everything_is_asked(
     shutil.copytree(twins.root / "a", twins.outside / "copy")
     (twins.outside / "copy" / "f5").write_text("other")
     (twins.root / "a" / "f3").write_text("second")
-    vouches, ways = twins.watch.vouches, []
+    vouches = twins.watch.vouches
+    ways: list[bytes] = []
 
     def exchanging(path: bytes, record: Record) -> bool:
         if path == b"a" and not ways:
@@ -188,17 +191,16 @@ def test_of_another_folder_that_comes_as_one_is_opened_everything_is_asked(
 def _asked(monkeypatch: pytest.MonkeyPatch) -> set[bytes]:
     """Return the names of those that are going to be asked alone."""
     asked: set[bytes] = set()
-    listing = Lister.list_but_for
+    ask = Lister.ask_alone
 
     def noted(
-        lister: Lister, descriptor: int, *, known: Record, states: bytes, heard: Collection[bytes]
-    ) -> Listing | None:
-        found = listing(lister, descriptor, known=known, states=states, heard=heard)
-        if found is not None:
-            asked.update(heard)
-        return found
+        lister: Lister, descriptor: int, names: Collection[bytes], *, known: Record
+    ) -> dict[bytes, Evidence] | None:
+        told = ask(lister, descriptor, names, known=known)
+        asked.update(told or ())
+        return told
 
-    monkeypatch.setattr(Lister, "list_but_for", noted)
+    monkeypatch.setattr(Lister, "ask_alone", noted)
     return asked
 
 

@@ -33,7 +33,7 @@ from lastgood.scanner import (
     UNSTABLE,
     evidence,
 )
-from lastgood.scanner.states import ask, lay_aside, packed, patched, sheet, unpacked
+from lastgood.scanner.states import ask, lay_aside, packed, sheet, unpacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -446,7 +446,7 @@ class Listing:
     ``names`` are joined by NUL, ``states`` are as they are compared; ``lost`` are entries that could not be
     asked. ``seen`` is what stat said of the directory itself, where that proves the names. ``inodes`` are
     those of some entries, where it may be long before these are entered. Where only some were asked for,
-    ``told`` is what stat said of those, by their places.
+    ``told`` is what stat said of those, by name.
     """
 
     __slots__ = ("descriptor", "inodes", "lost", "names", "seen", "signature", "states", "told")
@@ -456,7 +456,7 @@ class Listing:
     ) -> None:
         self.descriptor: int = descriptor
         self.inodes: Mapping[bytes, int] = {}
-        self.told: Mapping[int, Evidence] | None = None
+        self.told: Mapping[bytes, Evidence] | None = None
         self.names: bytes = names
         self.states: bytes = states
         self.seen: Seen = seen
@@ -558,30 +558,26 @@ class Lister:
         except OSError:
             return _list_what_is_left(descriptor, names)
 
-    def list_but_for(
-        self, descriptor: int, *, known: Record, states: bytes, heard: Iterable[bytes]
-    ) -> Listing | None:
-        """List a directory as it is known, ``states`` and all, but for files of which something was heard.
+    def ask_alone(
+        self, descriptor: int, names: Iterable[bytes], *, known: Record
+    ) -> dict[bytes, Evidence] | None:
+        """Ask for some files in a directory that is known, all else in which is as it was.
 
-        None where it is another, by its own inode and times, its names are not proven, or one of those is
-        no file with one name.
+        None where it is another, by its own inode and times, its names are not proven, or one of those is no
+        file with one name. Names that nothing has are left out.
         """
-        here, names = self._seen(descriptor), names_of(known[NAMES])
-        if not here or known[SEEN] != here:
+        if not known[SEEN] or self._seen(descriptor) != known[SEEN]:
             return None
-        told: dict[int, Evidence] = {}
-        for name in set(heard).intersection(names):
+        told: dict[bytes, Evidence] = {}
+        for name in set(names).intersection(names_of(known[NAMES])):
             try:
                 seen = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             except OSError:  # it went just now, or cannot be asked
                 return None
             if seen.st_nlink != 1 or seen.st_mode & FORMAT_MASK != FORMAT_FILE:
                 return None
-            told[names.index(name)] = evidence(seen)
-        self.may_have_links = False
-        listing = Listing(descriptor, known[NAMES], states=patched(states, told), seen=here)
-        listing.told = told
-        return listing
+            told[name] = evidence(seen)
+        return told
 
     def states_of(self, descriptor: int, record: Record, *, told: bytes | None = None) -> bytes | None:
         """Return what is said of the entries of a directory if their names are proven to be those recorded.

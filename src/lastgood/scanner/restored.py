@@ -42,7 +42,7 @@ from lastgood.scanner import (
     TREE,
     evidence,
 )
-from lastgood.scanner.cache import CachedTree, DetailsLost
+from lastgood.scanner.cache import CachedTree, Details, DetailsLost
 from lastgood.scanner.read import (
     DIRECTORY_FLAGS,
     Lister,
@@ -54,7 +54,7 @@ from lastgood.scanner.read import (
 )
 from lastgood.scanner.select import IGNORE_FILES, Node, found_row
 from lastgood.scanner.states import packed, patched
-from lastgood.scanner.walk import Builder, told_of
+from lastgood.scanner.walk import Builder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,12 +114,17 @@ class TouchedFolders:
 
     def tell(self, watch: DirectoryWatch, path: bytes, *, restored: RestoredFolder, lister: Lister) -> None:
         """Have a watch vouch for a directory that is as it is recorded, from before it is looked at."""
-        descriptor = self._nearby.open(path)
+        descriptor, record = self._nearby.open(path), restored.record
         heard = watch.heard_of(path, restored.before)
-        listing = None if heard is None else restored.listed_again(descriptor, heard, lister)
-        covered = listing is not None or watch.cover(descriptor, path)
-        listing = listing or lister.list(descriptor, known=restored.record)
-        if listing.fits(restored.record):
+        asked = () if heard is None else {*heard, *restored.names}
+        told = None if heard is None else lister.ask_alone(descriptor, asked, known=record)
+        if told is not None:
+            if restored.holds(told):
+                watch.asked_alone(path)
+            return
+        covered = watch.cover(descriptor, path)
+        listing = lister.list(descriptor, known=record)
+        if listing.fits(record):
             watch.listed(
                 path,
                 descriptor,
@@ -131,23 +136,18 @@ class TouchedFolders:
 
 
 class RestoredFolder:
-    """A directory in which a restore changed ``names``: as it was recorded before, and as it is known now."""
+    """A directory in which a restore changed ``names``: as it was recorded before, and as it is now."""
 
-    def __init__(
-        self, names: Collection[bytes], *, before: Record, record: Record, known: CachedTree
-    ) -> None:
+    def __init__(self, names: Collection[bytes], *, before: Record, record: Record, details: Details) -> None:
+        self.names: Collection[bytes] = names
         self.before: Record = before
         self.record: Record = record
-        self._names = names
-        self._known = known
+        self._rows = details.rows(record) or ()
 
-    def listed_again(self, descriptor: int, heard: Collection[bytes], lister: Lister) -> Listing | None:
-        """Ask for what the restore changed, and of what was heard, alone; None where that is not enough."""
-        known = self._known
-        states = told_of(self.record, states=known.states, details=known.details)
-        if states is None:
-            return None
-        return lister.list_but_for(descriptor, known=self.record, states=states, heard={*heard, *self._names})
+    def holds(self, told: Mapping[bytes, Evidence]) -> bool:
+        """Tell whether some files are as they are recorded."""
+        rows = [found_row(self._rows, name)[1] for name in told]
+        return [row and row[1:6] for row in rows] == [*told.values()]
 
 
 def look_again(
@@ -165,7 +165,10 @@ def look_again(
             try:
                 for path in sorted(filter(watch.hears_of, places)):
                     restored = RestoredFolder(
-                        places[path], before=scanned[path], record=known.records[path], known=known
+                        places[path],
+                        before=scanned[path],
+                        record=known.records[path],
+                        details=known.details,
                     )
                     folders.tell(watch, path, restored=restored, lister=lister)
             finally:

@@ -694,17 +694,15 @@ class Examiner:
         *,
         record: Record,
         rows: list[Row],
-        changed: Mapping[int, Evidence | int],
+        changed: Mapping[bytes, Evidence | int],
     ) -> Node | None:
-        """Return the node of a directory of whose entries those at some places ``changed``, and no other.
+        """Return the node of a directory of whose entries some ``changed``, by name, and no other.
 
         Its ``rows`` are completed: they and its record say all of the others, which no rule ignores. None
         where something has to be decided of those that changed.
         """
-        names = names_of(listing.names)
         found: list[tuple[int, bytes, Evidence]] = []
-        for one, stat in changed.items():
-            name = names[one]
+        for name, stat in changed.items():
             place, row = found_row(rows, name)
             if row is None or isinstance(stat, int) or name in IGNORE_FILES:
                 return None

@@ -61,7 +61,7 @@ from lastgood.scanner.read import (
     signature,
     state_of,
 )
-from lastgood.scanner.states import changed, one_of
+from lastgood.scanner.states import changed, one_of, patched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -434,7 +434,7 @@ class Walk:
         """Do so; ``listing`` is what was found in it, if it was looked at already."""
         record = self._records.get(path)
         heard = None if listing is not None else self._listed_by_watch(descriptor, path, record)
-        covered = heard is not None or (self.watch is not None and self.watch.cover(descriptor, path))
+        covered = heard is None and self.watch is not None and self.watch.cover(descriptor, path)
         try:
             listing = listing or heard or self._lister.list(descriptor, known=record)
         except OSError as error:
@@ -445,7 +445,7 @@ class Walk:
             return Frame(descriptor, path=path, token=above, below=[])
         if self._remembers:
             self._states[listing.signature] = listing.states
-        if self.watch is not None:
+        if self.watch is not None and heard is None:
             covered = covered and not listing.lost
             self.watch.listed(
                 path,
@@ -476,14 +476,20 @@ class Walk:
         return frame
 
     def _listed_by_watch(self, descriptor: int, path: bytes, record: Record | None) -> Listing | None:
-        """List a directory by asking for what was heard of alone; None where that is not known."""
+        """List a directory by asking for what was heard of alone; None where that is not enough."""
         if self.watch is None or record is None:
             return None
         heard = self.watch.heard_of(path, record)
-        states = None if heard is None else self._told(record)
-        if heard is None or states is None:
+        told = None if heard is None else self._lister.ask_alone(descriptor, heard, known=record)
+        states = None if told is None else self._told(record)
+        if told is None or states is None:
             return None
-        return self._lister.list_but_for(descriptor, known=record, states=states, heard=heard)
+        names = names_of(record[NAMES])
+        states = patched(states, {names.index(name): stat for name, stat in told.items()})
+        listing = Listing(descriptor, record[NAMES], states=states, seen=record[SEEN])
+        listing.told = told
+        self.watch.asked_alone(path)
+        return listing
 
     def _told(self, record: Record) -> bytes | None:
         """Return what was said of the entries of a directory when it was recorded; None if that is lost."""
@@ -515,12 +521,13 @@ class Walk:
             return None
         if not self._still_holds(record, path, above):
             return None
-        told: Mapping[int, Evidence | int] | None = listing.told
+        told: Mapping[bytes, Evidence | int] | None = listing.told
         if told is None:
             was = self._told(record)
             if was is None or len(was) != len(listing.states):
                 return None
-            told = {place: one_of(listing.states, place) for place in changed(was, listing.states)}
+            names, now = names_of(listing.names), listing.states
+            told = {names[place]: one_of(now, place) for place in changed(was, now)}
         rows = self._rows_then(record)
         return self._examiner.revise(path, listing, record=record, rows=[*rows], changed=told)
 

@@ -399,7 +399,12 @@ class DirectoryWatch:
         disturbed = self._disturbed.get(path)
         if disturbed is None or disturbed[0] != record[SIGNATURE] or self._linked:
             return None
+        self._is_believed = True
         return disturbed[1]
+
+    def asked_alone(self, path: bytes) -> None:
+        """Take note that what was heard of in a directory is known again, so that it may be vouched for."""
+        self._listed.add(path)
 
     def cover(self, descriptor: int, path: bytes) -> bool:
         """Watch an open directory before it is listed; tell whether it may be vouched for after that."""
