@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import time
 from collections.abc import Callable
@@ -13,10 +14,11 @@ import pytest
 
 from lastgood.host import ScanResult
 from lastgood.scanner import scan as scanner
-from lastgood.scanner import stat_cache
+from lastgood.scanner import stat_cache, states
 from lastgood.scanner.read import Lister, Listing
 from lastgood.scanner.scan import WorkspaceScanner
-from lastgood.scanner.stat_cache import StatCache
+from lastgood.scanner.stat_cache import CachedFolder, StatCache
+from lastgood.scanner.states import Sheet
 from lastgood.scanner.walk import Walk
 from tools.desk import Desk
 
@@ -210,3 +212,115 @@ def test_a_new_folder_that_takes_the_name_of_a_known_one_before_it_is_opened_is_
     monkeypatch.setattr(Walk, "_go_by", meanwhile)
     names = known.names(known.save())
     assert {name for name in names if name.startswith("b")} == {"b", "b/f-four"}
+
+
+def test_a_folder_is_asked_for_once(known: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name it would tell nothing that it does not tell itself."""
+    asked: list[bytes] = []
+    made = Sheet.__init__
+
+    def counted(sheet: Sheet) -> None:
+        made(sheet)
+        call = sheet.call
+        sheet.call = lambda *given: asked.append(given[1]) or call(*given)
+
+    monkeypatch.setattr(Sheet, "__init__", counted)
+    monkeypatch.setattr(states, "_spare", [])
+    known.save()
+    files = sum(len(names) for _, _, names in os.walk(known.root))
+    assert len(asked) == files + len(FOLDERS) + 1
+    assert asked.count(b"") == len(FOLDERS) + 1
+
+
+@pytest.mark.parametrize("when", ["at first", "later"])
+def test_a_mode_that_a_folder_got_between_two_questions_is_told(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """S1: what it tells itself is newer than what was said of it in the folder above."""
+    device = os.stat(desk.root).st_dev
+    monkeypatch.setattr(scanner, "proving_device", lambda _root: device)
+    monkeypatch.setattr(scanner, "_SEVERAL_DIRECTORIES", 0)
+    monkeypatch.setattr(desk, "exact_on", lambda _root: device)
+    desk.scanner = desk.local()
+    below = desk.root / "a" / "below"
+    desk.write("a/below/file", "text")
+    below.chmod(0o755)
+    for _ in range(3 if when == "later" else 0):
+        desk.save()
+    desk.write("a/below/new", "text")
+    listing = Lister.list
+
+    def meanwhile(lister: Lister, descriptor: int, **named: Any) -> Listing:
+        if os.path.samestat(os.fstat(descriptor), below.stat()):
+            below.chmod(0o700)
+        return listing(lister, descriptor, **named)
+
+    monkeypatch.setattr(Lister, "list", meanwhile)
+    desk.save()
+    monkeypatch.setattr(Lister, "list", listing)
+    for _ in range(3):
+        assert desk.save().result == afresh(desk)
+
+
+def test_a_mode_that_a_folder_had_for_a_moment_does_not_stay(
+    known: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1: that it is as it says itself does not prove what was said of it in the folder above."""
+    device = os.stat(known.root).st_dev
+    monkeypatch.setattr(known, "exact_on", lambda _root: device)
+    known.scanner = known.local()
+    for _ in range(3):
+        known.save()
+    known.write("c/file", "other")
+    for _ in range(3):
+        known.save()
+    known.write("c/file", "newer")
+    one, compared = known.root / "c" / "one", stat_cache._compared
+    mode = one.stat().st_mode
+
+    def meanwhile(folder: CachedFolder, *given: Any) -> bytes | None:
+        if folder.path != b"c":
+            return compared(folder, *given)
+        one.chmod(0o700)
+        told = compared(folder, *given)
+        one.chmod(mode & 0o7777)
+        return told
+
+    monkeypatch.setattr(stat_cache, "_compared", meanwhile)
+    known.save()
+    monkeypatch.setattr(stat_cache, "_compared", compared)
+    for _ in range(3):
+        assert known.save().result == afresh(known)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_happens_comes_out_as_for_one_that_knows_nothing(known: Desk, seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(12):
+        for _ in range(chance.randrange(3)):
+            known.save()
+        for _ in range(chance.randrange(1, 3)):
+            _change(known.root, chance)
+        assert known.save().result == afresh(known)
+
+
+def _change(root: Path, chance: random.Random) -> None:
+    """Do something that happens in a folder."""
+    folders = sorted(Path(path) for path, _, _ in os.walk(root) if Path(path) != root)
+    files = sorted(Path(path) / name for path, _, names in os.walk(root) for name in names)
+    folder, file = chance.choice(folders), chance.choice(files)
+    what = chance.randrange(7)
+    if what == 0:
+        file.write_text(f"{chance.random()}")
+    elif what == 1:
+        folder.chmod(chance.choice((0o700, 0o750, 0o755)))
+    elif what == 2:
+        file.chmod(chance.choice((0o600, 0o644, 0o755)))
+    elif what == 3:
+        (folder / f"new-{chance.randrange(99)}" / "deep").mkdir(parents=True, exist_ok=True)
+    elif what == 4 and len(files) > 1:
+        file.unlink()
+    elif what == 5 and len(folders) > 1:
+        folder.rename(root / f"moved-{chance.randrange(999)}")
+    else:
+        (folder / f"file-{chance.randrange(99)}").write_text("new")

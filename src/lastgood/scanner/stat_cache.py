@@ -9,7 +9,9 @@ what was found in them. Nothing is missed by that:
   has no proof of its names, as while it is young, or says that it is in doubt, goes to the walk all the same.
 - The folder itself is asked last, by its descriptor: what proves its names does so until all have been asked.
   Its answer tells the device, too. By that call the kernel notes that its times were seen, as by any stat.
-- It is opened by its name in the folder above, which is open: through no link.
+- It is opened by its name in the folder above, which is open: through no link. There it is not asked for
+  by its name, too, if that told no more than its mode, which it tells itself: where its mode is another, all
+  are left to a walk.
 - Where one can neither be opened nor asked, all are left to a walk through everything.
 - Nothing is read before all have been looked at: a folder that moves meanwhile has less time for it than in a
   walk, and one that is gone then makes the walk look where it is: of what is new the number is known by then.
@@ -23,7 +25,7 @@ from itertools import repeat
 from lastgood.paths import join
 from lastgood.scanner import ABOVE, BELOW, DOUBTFUL, FLAGS, NAMES, SEEN, SIGNATURE, TOKEN
 from lastgood.scanner.read import DIRECTORY_FLAGS, Listing, inodes_of, names_of, signature
-from lastgood.scanner.states import ASK_ALL, ASKED, MOST_ASKED
+from lastgood.scanner.states import ASK_ALL, ASKED, MOST_ASKED, chosen, modes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,28 +44,38 @@ _MOST_FOUND = 64
 
 
 class CachedFolder:
-    """What is known of one folder.
+    """What is known of one folder, which lies in the one ``above``; ``below`` are those in it.
 
-    ``asked`` are the names of what is in it, and one for itself; none where that is left to the lister.
-    With the ``answers`` came the ``states`` that belong to the record; ``next_answers`` and ``next_states``
-    are the same of a look of which no record may have been made yet, or ever will.
+    ``whole`` are the names of what is in it, and one for itself; none where that is left to the lister. Of
+    these ``asked`` are at the places ``kept`` (None: all): of a folder that ``is_left_out`` its own answer
+    tells what the one by its name would. With the ``answers`` came the ``states`` that belong to the record;
+    ``next_answers`` and ``next_states`` are the same of a look of which no record may have been made yet, or
+    ever will.
     """
 
     __slots__ = (
+        "above",
         "answers",
         "asked",
+        "below",
         "depth",
+        "is_left_out",
+        "kept",
         "name",
         "next_answers",
         "next_states",
         "path",
         "record",
         "states",
+        "whole",
     )
 
-    def __init__(self, path: bytes, record: Record, *, depth: int) -> None:
+    def __init__(self, path: bytes, record: Record, *, above: CachedFolder | None, depth: int) -> None:
         self.path: bytes = path
         self.name: bytes = path.rpartition(b"/")[2] or b"."
+        self.above: CachedFolder | None = above
+        self.below: list[CachedFolder] = []
+        self.is_left_out: bool = False
         self.depth: int = depth
         self.states: bytes | None = None
         self.next_answers: bytes = _UNKNOWN
@@ -74,8 +86,28 @@ class CachedFolder:
         """Begin with a record of which nothing is known but what it says."""
         names = names_of(record[NAMES])
         self.record: Record = record
-        self.asked: list[bytes] = [*names, b""] if record[SEEN] and len(names) < MOST_ASKED else []
+        self.whole: list[bytes] = [*names, b""] if record[SEEN] and len(names) < MOST_ASKED else []
+        self.ask_all()
+
+    def ask_all(self) -> None:
+        """Ask for every name again."""
+        self.asked: list[bytes] = self.whole
+        self.kept: list[int] | None = None
         self.answers: bytes = _UNKNOWN
+        for folder in self.below:
+            folder.is_left_out = False
+
+    def leave_out(self, states: bytes) -> None:
+        """Ask no more for the folders that say themselves what was said of them here."""
+        if self.kept is not None or not self.below:
+            return
+        modes = dict(zip(self.whole, modes_of(states), strict=False))
+        for folder in self.below:
+            folder.is_left_out = bool(folder.whole) and _mode(folder.record) == modes.get(folder.name)
+        names = {folder.name for folder in self.below if folder.is_left_out}
+        if names:
+            self.kept = [place for place, name in enumerate(self.whole) if name not in names]
+            self.asked = [self.whole[place] for place in self.kept]
 
     def follow(self, record: Record, states: bytes | None) -> None:
         """Take another record of the same folder, with what was told where it was made."""
@@ -83,10 +115,16 @@ class CachedFolder:
         if record[NAMES] != was[NAMES] or record[SEEN] != was[SEEN]:
             self.take(record)
             self.states = states
+            # What is left out of the one above was compared with the mode that this had then.
+            if self.above is not None and (not self.whole or _mode(record) != _mode(was)):
+                self.above.ask_all()
         elif record[SIGNATURE] != was[SIGNATURE]:
-            self.answers = (
-                self.next_answers if states is not None and states == self.next_states else _UNKNOWN
-            )
+            if states is not None and states == self.next_states:
+                self.answers = self.next_answers
+            else:
+                self.answers = _UNKNOWN
+            if states is None or self.states is None or modes_of(states) != modes_of(self.states):
+                self.ask_all()
             self.states = states
         self.record = record
         self.next_answers, self.next_states = _UNKNOWN, None
@@ -169,15 +207,16 @@ class StatCache:
                 return False
             record, asked, told = folder.record, folder.asked, None
             if asked and not any(map(ask, repeat(descriptor), asked, flags, mask, rows)):
-                told = folder.states if is_as_it_was(folder.answers) else _compared(folder, lister)
+                told = (
+                    folder.states if is_as_it_was(folder.answers) else _compared(folder, descriptor, lister)
+                )
                 if told is not None and told is folder.states and not record[FLAGS] & doubt:
                     continue
             if len(found) >= _MOST_FOUND:
                 return False
-            if told is None:
-                listing = _listed(descriptor, record, lister)
-            else:
-                listing = Listing(descriptor, record[NAMES], states=told, seen=record[SEEN])
+            if folder.is_left_out and os.fstat(descriptor).st_mode != _mode(record):
+                return False  # the one above went by as if it were as it was
+            listing = _listed(descriptor, record, lister, told=told)
             if record[BELOW]:
                 listing.descriptor = os.dup(descriptor)
             else:
@@ -209,10 +248,13 @@ def _folders_of(records: Mapping[bytes, Record]) -> StatCache | None:
     if top is None:
         return None
     folders: list[CachedFolder] = []
-    left: list[tuple[bytes, Record, int]] = [(b"", top, 1)]
+    left: list[tuple[bytes, Record, CachedFolder | None, int]] = [(b"", top, None, 1)]
     while left:
-        path, record, depth = left.pop()
-        folders.append(CachedFolder(path, record, depth=depth))
+        path, record, above, depth = left.pop()
+        folder = CachedFolder(path, record, above=above, depth=depth)
+        folders.append(folder)
+        if above is not None:
+            above.below.append(folder)
         for name in reversed(record[BELOW]):
             inside = join(path, name)
             below = records.get(inside)
@@ -220,7 +262,7 @@ def _folders_of(records: Mapping[bytes, Record]) -> StatCache | None:
             if (below is None or below[ABOVE] != record[TOKEN]) and not record[FLAGS] & DOUBTFUL:
                 return None
             if below is not None:
-                left.append((inside, below, depth + 1))
+                left.append((inside, below, folder, depth + 1))
         if depth > _DEEPEST:
             return None
     return StatCache(records, folders) if len(folders) == len(records) else None
@@ -238,8 +280,19 @@ def _is_of_the_same(record: Record, was: Record) -> bool:
     return same and not was[FLAGS] & ~record[FLAGS] & DOUBTFUL
 
 
-def _listed(descriptor: int, record: Record, lister: Lister) -> Listing:
-    """List a folder of which the names are not proven, with the inodes of folders that are new in it."""
+def _mode(record: Record) -> int | None:
+    """Return the mode that a folder had; None where it did not tell, for its names are not proven."""
+    seen = record[SEEN]
+    return seen[0] if seen else None
+
+
+def _listed(descriptor: int, record: Record, lister: Lister, *, told: bytes | None) -> Listing:
+    """Return the listing of a folder of which something was told.
+
+    Else its names are not proven: it is listed, with the inodes of folders that are new in it.
+    """
+    if told is not None:
+        return Listing(descriptor, record[NAMES], states=told, seen=record[SEEN])
     listing = lister.list(descriptor, known=record)
     if listing.names != record[NAMES] and not listing.fits(record):
         found = zip(names_of(listing.names), listing.stats, strict=True)
@@ -248,14 +301,18 @@ def _listed(descriptor: int, record: Record, lister: Lister) -> Listing:
     return listing
 
 
-def _compared(folder: CachedFolder, lister: Lister) -> bytes | None:
+def _compared(folder: CachedFolder, descriptor: int, lister: Lister) -> bytes | None:
     """Return what the last answers say of what is in a folder: its ``states`` if all is as in its record.
 
     None where its names are not proven.
     """
     sheet = lister.sheet
     assert sheet is not None
-    record, many = folder.record, len(folder.asked) - 1
+    if folder.kept is not None and any(
+        map(sheet.call, repeat(descriptor), folder.whole, repeat(ASK_ALL), repeat(ASKED), sheet.rows)
+    ):
+        return None
+    record, many = folder.record, len(folder.whole) - 1
     answers = sheet.answers(many + 1)
     folder.next_answers, folder.next_states = _UNKNOWN, None
     if sheet.itself(many) != (record[SEEN], lister.device):
@@ -263,8 +320,9 @@ def _compared(folder: CachedFolder, lister: Lister) -> bytes | None:
     states = sheet.columns(many)
     if states != folder.states:
         if signature(record[NAMES], states) != record[SIGNATURE]:
-            folder.next_answers, folder.next_states = answers, states
+            folder.next_answers, folder.next_states = chosen(answers, folder.kept), states
             return states
         folder.states = states
-    folder.answers = answers
+    folder.leave_out(states)
+    folder.answers = chosen(answers, folder.kept)
     return folder.states

@@ -113,6 +113,12 @@ def changed(before: bytes, now: bytes) -> list[int]:
     return sorted(found)
 
 
+def modes_of(states: bytes) -> tuple[int, ...]:
+    """Return the modes of some entries, of as many as one block has at most."""
+    many = len(states) // _ENTRY_BYTES
+    return unpack_from(f"={many}H", states, len(states) - 2 * many)
+
+
 def _differing(one: bytes, other: bytes, *, width: int, first: int) -> Iterator[int]:
     """Yield where two columns differ, counted from the ``first`` entry of a block."""
     # A bit is set where they do: the lowest tells the first entry.
@@ -244,6 +250,14 @@ class Sheet:
                 modes,
             )
         )
+
+
+def chosen(answers: bytes, places: Sequence[int] | None) -> bytes:
+    """Return what the answers would be if only those at some places had been asked, the last among them."""
+    if places is None:
+        return answers
+    rows = [answers[place * _ROW_BYTES : (place + 1) * _ROW_BYTES] for place in places]
+    return b"".join([*rows, answers[-(_ANSWER_BYTES - _ROW_BYTES) :]])
 
 
 # Those that no scan uses: to make one takes as long as to ask for a directory.
