@@ -122,6 +122,15 @@ def _sync(path: str | bytes, flags: int) -> None:
         os.close(descriptor)
 
 
+# On Linux and macOS: who acts is asked about, not who started the program.
+_ACTING = os.access in os.supports_effective_ids
+
+
+def path_exists(path: bytes | str) -> bool:
+    """Tell whether a path leads to anything; quicker than by an error where it mostly does not."""
+    return os.access(path, os.F_OK, effective_ids=_ACTING)
+
+
 def read_whole(path: bytes) -> bytes | None:
     """Return a file's content, None if there is no such file."""
     try:

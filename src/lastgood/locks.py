@@ -13,7 +13,7 @@ from io import FileIO
 
 from lastgood.cancellation import pause
 from lastgood.errors import Busy, Storage
-from lastgood.files import PRIVATE_FILE, make_directories, unlink_quietly, write_whole
+from lastgood.files import PRIVATE_FILE, make_directories, path_exists, unlink_quietly, write_whole
 from lastgood.host import ExclusiveHold, SharedHold
 from lastgood.paths import printable, to_text
 
@@ -250,7 +250,7 @@ class SharedLock(_Lock):
 
     def __enter__(self) -> SharedHold:
         # Who has ever waited for it alone has made this file: without it nobody is to go first.
-        if os.path.lexists(self._path + _TURN):
+        if path_exists(self._path + _TURN):
             self._let_pass()
         try:
             self.acquire(fcntl.LOCK_SH, wait=self._wait)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from lastgood.files import path_exists
 from lastgood.ignore import GITIGNORE, UNREADABLE, Unreadable, relative, workspace_rules
 from lastgood.model.checkpoint import GitState, IgnoreState
 from lastgood.paths import to_text
@@ -118,19 +119,21 @@ def find(root: bytes) -> Repository | None:
         ours = os.stat(here)
     except OSError:
         return None
-    top = here
+    # Without its last slash, so that a name can follow: of the root directory nothing is left.
+    stem = here.rstrip(b"/")
     while True:
-        found = at(top, root=here)
+        found = at(stem or b"/", root=here) if path_exists(stem + b"/.git") else None
         if found is not None:
-            return found if top == here or _owned(top, ours) else None
-        above = os.path.dirname(top)
+            return found if found.top == here or _owned(found.top, ours) else None
+        if not stem:
+            return None
+        stem = stem.rpartition(b"/")[0]
         try:
-            crossed = above == top or os.stat(above).st_dev != ours.st_dev
+            crossed = os.stat(stem or b"/").st_dev != ours.st_dev
         except OSError:
             return None
         if crossed:
             return None
-        top = above
 
 
 def at(top: bytes, *, root: bytes) -> Repository | None:
