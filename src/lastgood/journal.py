@@ -7,7 +7,15 @@ import os
 import zlib
 
 from lastgood.errors import Busy, Damaged, Storage
-from lastgood.files import Beside, read_whole, sync_and_close, sync_directory, unlink_quietly, written_private
+from lastgood.files import (
+    Beside,
+    path_exists,
+    read_whole,
+    sync_and_close,
+    sync_directory,
+    unlink_quietly,
+    written_private,
+)
 from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
@@ -27,10 +35,11 @@ _ASIDE = b".new"
 class JournalReader:
     """The record of a restore, as one file: a line ``lastgood-journal CRC32 LENGTH``, then JSON."""
 
-    __slots__ = ("_path",)
+    __slots__ = ("_folder", "_name", "_path")
 
     def __init__(self, path: bytes) -> None:
         self._path = path
+        self._folder, _, self._name = path.rpartition(b"/")
 
     def read(self) -> Journal | None:
         """Return the journal of an unfinished restore; `Damaged` if it is torn or altered."""
@@ -49,30 +58,41 @@ class JournalReader:
 
     def is_begun(self) -> bool:
         """Tell whether one is being written, or a kill left a part of one that was never opened."""
-        return os.path.lexists(self._path + _ASIDE)
+        return path_exists(self._path + _ASIDE)
 
     def left(self) -> Sequence[Journal]:
         """Return the journals of restores that are done and left something behind."""
-        folder, name = os.path.split(self._path)
+        return self._left(self._names())
+
+    def left_by(self) -> tuple[str, ...]:
+        """Return the operations of those journals, and of an unfinished one."""
+        names = self._names()
+        if not names:
+            return ()
+        unfinished = self.read() if self._name in names else None
+        known = self._left(names) if unfinished is None else (*self._left(names), unfinished)
+        return tuple(journal.operation for journal in known)
+
+    def _names(self) -> Sequence[bytes]:
+        """Return the names of all that lies beside and is called as the journal is, so far or whole."""
+        name = self._name
         try:
-            names = sorted(one for one in os.listdir(folder) if one.startswith(name + _LEFT))
+            return [one for one in os.listdir(self._folder) if one.startswith(name)]
         except FileNotFoundError:
             return ()
         except OSError as error:
             raise self._failed("read", error) from error
+
+    def _left(self, names: Sequence[bytes]) -> Sequence[Journal]:
         found = []
-        for one in names:
+        for one in sorted(names):
+            if not one.startswith(self._name + _LEFT):
+                continue
             try:
-                found.append(JournalReader(os.path.join(folder, one)).read())
+                found.append(JournalReader(self._folder + b"/" + one).read())
             except Damaged:  # it only says where to look; what is left is named in the report as well
                 continue
         return [journal for journal in found if journal is not None]
-
-    def left_by(self) -> tuple[str, ...]:
-        """Return the operations of those journals, and of an unfinished one."""
-        unfinished = self.read()
-        known = self.left() if unfinished is None else (*self.left(), unfinished)
-        return tuple(journal.operation for journal in known)
 
     def _failed(self, verb: str, error: OSError) -> Storage:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:

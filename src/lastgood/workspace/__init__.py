@@ -10,7 +10,7 @@ from _warnings import warn  # as `warnings` has it, which no command loads
 from lastgood.configuration import read_settings
 from lastgood.context import Context, Writers
 from lastgood.errors import Busy, Storage, Unsafe
-from lastgood.files import RESERVE
+from lastgood.files import RESERVE, path_exists
 from lastgood.host import SystemClock
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import printable, to_bytes, to_text
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from lastgood.workspace.opened import OpenWorkspace
     from lastgood.worktree import Applier, ProjectGit, Scan, ScanBegun, TextMerger, Transcripts
 
+    Made = TypeVar("Made")
     Opened = TypeVar("Opened", bound=OpenWorkspace)
     # The settings that count, and what is wrong with files of them.
     Configured = tuple[Settings, tuple[Invalid, ...]]
@@ -210,7 +211,7 @@ class AutoMaintenance:
 
     def after_save(self, context: Context) -> None:
         """Start maintenance where it is due and wanted; failing to start it harms nothing."""
-        if not os.path.lexists(context.store + RESERVE):
+        if not path_exists(context.store + RESERVE):
             context.reserve.lay_in()
         self._start_if(_is_due, context)
 
@@ -475,12 +476,16 @@ class WorkspaceState:
 
     @staticmethod
     def log(message: str, *words: object, detail: bool = False) -> None:
-        """Log what a user may want to know (INFO), or a ``detail`` (DEBUG), where anybody can listen."""
+        """Log what a user may want to know (INFO), or a ``detail`` (DEBUG), where anybody can listen.
+
+        Of the words those in bytes are paths.
+        """
         if "logging" in sys.modules:
             from logging import getLogger
 
             logger = getLogger("lastgood")
-            (logger.debug if detail else logger.info)(message, *words)
+            said = [os.fsdecode(word) if isinstance(word, bytes) else word for word in words]
+            (logger.debug if detail else logger.info)(message, *said)
 
     def __del__(self) -> None:
         if self._opened_by == os.getpid():
@@ -592,7 +597,7 @@ class WorkspaceState:
             memory=lambda: _cache_memory(cache, stays=not self._passing),
             watch=lambda: self._watch,
         )
-        journal_of = lambda: _journal(cache)  # noqa: E731
+        journal_of = _once(lambda: _journal(cache))
         return Context(
             key=row.key,
             row=row,
@@ -636,6 +641,18 @@ class WorkspaceState:
 
         settings = sound_settings(self._settings, self._faults, self._catalogue, key=key)
         return settings, remarks(self._faults, self._catalogue, key=key)
+
+
+def _once(make: Callable[[], Made]) -> Callable[[], Made]:
+    """Return what makes something when it is first asked for, and has it then."""
+    made: list[Made] = []
+
+    def get() -> Made:
+        if not made:
+            made.append(make())
+        return made[0]
+
+    return get
 
 
 # What only some verbs need is loaded when they do: it is a third of the start-up of `list`.

@@ -553,13 +553,13 @@ class OpenWorkspace:
             report = _undelayed(work)
         except (LastgoodError, OSError) as fault:
             error = crowded(fault) or fault
-            self._state.log("not %s in %s: %r", type, self.path, error)
+            self._state.log("not %s in %s: %r", type, self._context.root, error)
             if isinstance(error, LastgoodError):
                 self._tell("failed", error, began=began, attempted=type)
             if error is fault:
                 raise
             raise error from fault
-        self._state.log("%s in %s: %r", type, self.path, report, detail=type in _EVERYDAY)
+        self._state.log("%s in %s: %r", type, self._context.root, report, detail=type in _EVERYDAY)
         self._tell(type, report, began=began)
         return report
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lastgood.ledger import Ledger
     from lastgood.ledger.store import SqliteLedgers
     from lastgood.literals import Durability
+    from lastgood.locks import FlockLocks
     from lastgood.model.checkpoint import HealthNote
     from lastgood.model.exchange import ExportedBook
     from lastgood.objects.engine import GitEngine
@@ -48,6 +49,7 @@ class Store:
             self.remarks = (closed(self.directory),)
         self._lock = allocate_lock()
         self._engine: GitEngine | None = None
+        self._locks: FlockLocks | None = None
         if not repair:
             self._complete()
         make_private(self.temporary)
@@ -61,6 +63,8 @@ class Store:
 
     def engine(self) -> Engine:
         """Return the engine, opened when it is first asked for: a list of checkpoints has no use for it."""
+        if self._engine is not None:
+            return self._engine
         with self._lock:
             if self._engine is None:
                 from lastgood.objects.engine import GitEngine
@@ -70,9 +74,11 @@ class Store:
 
     def locks(self) -> Locks:
         """Return the locks, which a list of checkpoints takes none of."""
-        from lastgood.locks import FlockLocks
+        if self._locks is None:
+            from lastgood.locks import FlockLocks
 
-        return FlockLocks(self.directory)
+            self._locks = FlockLocks(self.directory)
+        return self._locks
 
     def catalogue(self, *, durability: Durability) -> SqliteCatalogue:
         """Open the catalogue, making it in a store that is new."""
