@@ -8,7 +8,7 @@ from lastgood.host import ScanRequest
 from lastgood.ids import checkpoint_id
 from lastgood.ignore import is_expected, is_hand_written
 from lastgood.lease import current_work, lost_session_note
-from lastgood.model.checkpoint import Actor, HealthNote, SaveReport, decode_gaps, encode_gaps
+from lastgood.model.checkpoint import NO_GAPS, Actor, HealthNote, SaveReport, decode_gaps, encode_gaps
 from lastgood.model.session import in_parts, lists_in_parts
 from lastgood.model.tree import Counts, Gap, TreeId, changed, compare, counts, tally
 from lastgood.paths import printable, to_text
@@ -469,9 +469,8 @@ class WorkspaceSnapshot:
         result = self.scan.result
         if facts is None or facts.partial or result.partial or _tree(facts) != result.tree:
             return None
-        if facts.gaps != encode_gaps(result.gaps) and _places(decode_gaps(facts.gaps)) != _places(
-            result.gaps
-        ):
+        told = encode_gaps(result.gaps) if result.gaps else NO_GAPS
+        if facts.gaps != told and _places(decode_gaps(facts.gaps)) != _places(result.gaps):
             return None
         found = self.context.catalogue.get(facts.id)
         if found is None or found.damaged is not None or found.deleted_at is not None:

@@ -455,6 +455,10 @@ def decode(text: bytes | str, *, brief: bool = False) -> Manifest:
     return manifest
 
 
+# What `encode_gaps` makes of none.
+NO_GAPS = "[]"
+
+
 def encode_gaps(gaps: Iterable[Gap]) -> str:
     """Return gaps as JSON text; equal gaps give equal texts."""
     return dumps([GAP.write(gap) for gap in gaps]).decode("ascii")

@@ -67,6 +67,7 @@ from lastgood.scanner.select import (
     Project,
     RuleBook,
     Selector,
+    ignore_state,
     relative,
 )
 from lastgood.scanner.walk import Builder, Trust, Walk, by_parent, entry_of, never
@@ -159,6 +160,7 @@ class WorkspaceScan:
         rules: IgnoreState,
         texts: Mapping[bytes, tuple[Text, Text]],
         worth_keeping: bool,
+        memory: CacheMemory | None = None,
     ) -> None:
         self.result = result
         self._folder = folder
@@ -188,7 +190,7 @@ class WorkspaceScan:
         self._visited_by_parent: Mapping[bytes, Collection[bytes]] | None = None
         self.exact_on: Callable[[int], int | None] = multigrain_device
         # Who is told where nobody watches.
-        self.memory: CacheMemory = CacheMemory(folder)
+        self.memory: CacheMemory = CacheMemory(folder) if memory is None else memory
 
     def directory(self, path: bytes) -> Sequence[Entry] | None:
         """Return the captured entries of a directory, sorted by name; None if it was not captured."""
@@ -772,8 +774,9 @@ class WorkspaceScanner:
     def _as_before(self, result: ScanResult, snapshot: CachedTree, *, outside: Outside) -> WorkspaceScan:
         """Return what an earlier scan found, with what the project's repository says now."""
         nested = () if result.git is None else [one.path for one in result.git.nested]
+        git = outside.project.state(nested)
         found = WorkspaceScan(
-            result.replace(git=outside.project.state(nested)),
+            result if git == result.git else result.replace(git=git),
             folder=self._folder,
             snapshot=snapshot,
             known=snapshot.records,
@@ -781,8 +784,9 @@ class WorkspaceScanner:
             rules=outside.rules,
             texts={},
             worth_keeping=False,
+            memory=self.memory,
         )
-        found.watch, found.exact_on, found.memory = self._watch, self._exact_on, self.memory
+        found.watch, found.exact_on = self._watch, self._exact_on
         return found
 
     def _scan(
@@ -859,8 +863,9 @@ class WorkspaceScanner:
             rules=outside.rules,
             texts=scan_pass.examiner.texts,
             worth_keeping=scan_pass.changed or conditions != known.conditions,
+            memory=self.memory,
         )
-        found.watch, found.exact_on, found.memory = self._watch, scan_pass.reader.exact_on, self.memory
+        found.watch, found.exact_on = self._watch, scan_pass.reader.exact_on
         found.visited, found.edited = scan_pass.visited, scan_pass.edited
         if self._watch is not None and not found.worth_keeping:
             self._watch.remember(found.result, found.snapshot, scanned=records)
@@ -873,9 +878,22 @@ class Outside:
     __slots__ = ("conditions", "project", "rules")
 
     def __init__(self, request: ScanRequest) -> None:
-        self.project: Project = Project(request.root, settings=request.settings)
-        self.rules: IgnoreState = self.project.ignore_state(request.settings)
-        self.conditions: Conditions = _conditions(request, self.rules, index=self.project.signature)
+        settings, place = request.settings, (request.root, request.store)
+        self.project: Project = Project(request.root, settings=settings)
+        texts, index = self.project.outer_texts(settings), self.project.signature
+        asked = place, settings, request.generation, request.left_by, texts, index
+        self.rules: IgnoreState
+        self.conditions: Conditions
+        for known, self.rules, self.conditions in _latest:
+            if known == asked:
+                return
+        self.rules = ignore_state(settings, texts)
+        self.conditions = _conditions(request, self.rules, index=index)
+        _latest[:] = [(asked, self.rules, self.conditions)]
+
+
+# What the last scan was asked and found outside, with what came of it: a process scans again and again.
+_latest: list[tuple[object, IgnoreState, Conditions]] = []
 
 
 class QuickCheck:

@@ -482,24 +482,17 @@ class Project:
             return b""
         return self._found.objects
 
-    def ignore_state(self, settings: CaptureSettings) -> IgnoreState:
-        """Return the rules that are not files of the workspace."""
+    def outer_texts(self, settings: CaptureSettings) -> tuple[Text, Text]:
+        """Return the ignore files outside the workspace: the repository's own, and the user's."""
         outer: Text = None if self._found is None else outer_rules(self._found)
-        everywhere: Text = None
-        if settings.global_excludes is not None:
-            path = os.fsencode(settings.global_excludes)
-            everywhere = read_file(path, limit=IGNORE_FILE_LIMIT)
-        return IgnoreState(
-            excludes=(*settings.built_in, *settings.exclude),
-            includes=settings.include,
-            built_in_off=tuple(one for one in BUILT_IN_INCLUDES if one not in settings.built_in_includes),
-            info_exclude=outer if isinstance(outer, bytes) else b"",
-            global_exclude=everywhere if isinstance(everywhere, bytes) else b"",
-            readable=not isinstance(outer, Unreadable) and not isinstance(everywhere, Unreadable),
-        )
+        if settings.global_excludes is None:
+            return outer, None
+        return outer, read_file(os.fsencode(settings.global_excludes), limit=IGNORE_FILE_LIMIT)
 
-    def state(self, nested: Iterable[bytes]) -> GitState | None:
+    def state(self, nested: Collection[bytes]) -> GitState | None:
         """Return what the repository says now, with the HEADs of nested repositories (rule S4)."""
+        if self._found is None and not nested:
+            return None
         heads = tuple(
             NestedRepository(path=path, head=nested_head(join(self._root, path))) for path in sorted(nested)
         )
@@ -514,6 +507,19 @@ class Project:
             return set()
         found = index.blobs()
         return found if len(found) >= _WORTH_IMPORTING else set()
+
+
+def ignore_state(settings: CaptureSettings, texts: tuple[Text, Text]) -> IgnoreState:
+    """Return the rules that are not files of the workspace: those of settings, and of two such texts."""
+    outer, everywhere = texts
+    return IgnoreState(
+        excludes=(*settings.built_in, *settings.exclude),
+        includes=settings.include,
+        built_in_off=tuple(one for one in BUILT_IN_INCLUDES if one not in settings.built_in_includes),
+        info_exclude=outer if isinstance(outer, bytes) else b"",
+        global_exclude=everywhere if isinstance(everywhere, bytes) else b"",
+        readable=not isinstance(outer, Unreadable) and not isinstance(everywhere, Unreadable),
+    )
 
 
 # --- Looks at one directory whose signature is not the known one: judges its entries and reads new ones ---
