@@ -79,6 +79,15 @@ def current_work(context: Context) -> CurrentWork:
     return CurrentWork(key=key, session=session, progress=context.work.progress(key))
 
 
+def is_recorded(context: Context, work: CurrentWork) -> bool:
+    """Tell whether the catalogue alone says where the caller stands: no owner's life decides it."""
+    if context.passing:
+        return False
+    if work.session is not None:
+        return work.session.id == context.session
+    return not context.work.sessions(context.key, state="active")
+
+
 def shares_progress(context: Context, session: Session) -> bool:
     """Tell whether a session has no progress but that of the workspace: it is one that hooks keep.
 

@@ -7,7 +7,7 @@ from lastgood.errors import Damaged, Storage
 from lastgood.host import ScanRequest
 from lastgood.ids import checkpoint_id
 from lastgood.ignore import is_expected, is_hand_written
-from lastgood.lease import current_work, lost_session_note
+from lastgood.lease import current_work, is_recorded, lost_session_note
 from lastgood.model.checkpoint import NO_GAPS, Actor, HealthNote, SaveReport, decode_gaps, encode_gaps
 from lastgood.model.session import in_parts, lists_in_parts
 from lastgood.model.tree import Counts, Gap, TreeId, changed, compare, counts, tally
@@ -220,7 +220,9 @@ class WorkspaceSnapshot:
                 catalogue.latest_facts(context.key),
                 catalogue.generation(),
                 current_work(context) if keeps else None,
-            )
+            ),
+            key=("snapshot", context.key, context.session, keeps),
+            lasts=lambda found: found[2] is None or is_recorded(context, found[2]),
         )
         # What is loaded from here to the scan is loaded while another process looks.
         begun = context.scanner.begin(context.root)

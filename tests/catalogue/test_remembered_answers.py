@@ -198,6 +198,38 @@ def test_questions_of_one_moment_are_answered_as_of_that(
     assert catalogue.generation() == "another"
 
 
+@pytest.mark.parametrize("lasts", [True, False])
+def test_what_a_moment_came_to_is_remembered_if_it_lasts(
+    catalogue: SqliteCatalogue, other: SqliteCatalogue, *, lasts: bool
+) -> None:
+    asked: list[str] = []
+
+    def ask() -> str:
+        asked.append(catalogue.generation())
+        return asked[-1]
+
+    def moment() -> str:
+        return catalogue.moment(ask, key=("generation", 1), lasts=lambda _found: lasts)
+
+    assert moment() == moment()
+    assert len(asked) == (1 if lasts else 2)
+    other.set_generation("another")
+    assert moment() == "another"
+    catalogue.set_generation("its own")
+    assert moment() == "its own"
+
+
+def test_what_changed_during_a_moment_is_not_remembered_of_it(
+    catalogue: SqliteCatalogue, other: SqliteCatalogue
+) -> None:
+    def ask() -> str:
+        other.set_generation("another")
+        return "before"
+
+    assert catalogue.moment(ask, key=("generation", 1), lasts=bool) == "before"
+    assert catalogue.moment(catalogue.generation, key=("generation", 1), lasts=bool) == "another"
+
+
 def test_a_moment_that_ends_by_an_error_is_over(catalogue: SqliteCatalogue, other: SqliteCatalogue) -> None:
     def ask() -> None:
         catalogue.generation()

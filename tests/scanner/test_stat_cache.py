@@ -222,7 +222,12 @@ def test_a_folder_is_asked_for_once(known: Desk, monkeypatch: pytest.MonkeyPatch
     def counted(sheet: Sheet) -> None:
         made(sheet)
         call = sheet.call
-        sheet.call = lambda *given: asked.append(given[1]) or call(*given)
+
+        def noted(*given: Any) -> int:
+            asked.append(given[1])
+            return call(*given)
+
+        sheet.call = noted
 
     monkeypatch.setattr(Sheet, "__init__", counted)
     monkeypatch.setattr(states, "_spare", [])

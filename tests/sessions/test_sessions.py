@@ -123,6 +123,30 @@ def test_who_lost_its_lease_does_not_make_its_session_incomplete_by_failing(work
     assert (old.state, old.session.ended_by) == ("ended", "taken over")
 
 
+def test_what_is_saved_after_the_death_of_the_owner_is_of_no_session(
+    workspace: Workspace, sleeper: Sleeper
+) -> None:
+    """P1: nobody has changed anything in the store since the saves before."""
+    one = sleeper()
+    first = workspace.session_start(owner_pid=one.pid).session.id
+    workspace.session_heartbeat(first)
+    for _ in range(3):
+        workspace.save(kind="auto")
+    one.kill()
+    one.wait()
+    assert workspace.save("after").checkpoint.session is None
+
+
+def test_what_is_saved_without_a_session_counts_to_one_that_began_elsewhere(opened: Opened) -> None:
+    """P1: what was so at the saves before is asked again."""
+    workspace = opened()
+    workspace.save("before")
+    for _ in range(3):
+        workspace.save(kind="auto")
+    with opened().session() as session:
+        assert workspace.save("within").checkpoint.session == session.id
+
+
 def test_the_death_of_the_owner_ends_a_session_at_once(workspace: Workspace, sleeper: Sleeper) -> None:
     """P1, P8."""
     one = sleeper()

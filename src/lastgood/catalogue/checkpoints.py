@@ -289,9 +289,19 @@ class CatalogueReader:
             lambda: self._database.read(lambda connection: rows.latest(connection, workspace_key)),
         )
 
-    def moment(self, ask: Callable[[], Result]) -> Result:
-        """Ask several questions at once, of one moment where nothing is known yet."""
-        return self._database.moment(ask)
+    def moment(
+        self,
+        ask: Callable[[], Result],
+        *,
+        key: tuple[object, ...] = (),
+        lasts: Callable[[Result], bool] = bool,
+    ) -> Result:
+        """Ask several questions at once, of one moment where nothing is known yet.
+
+        With a ``key``, which says what is asked, that is remembered if it ``lasts``: if nothing but the
+        catalogue decides what it comes to.
+        """
+        return self._database.moment(ask, key=key, lasts=lasts)
 
     def history(
         self, workspace_key: str, *, start: str | None = None, limit: int | None = None

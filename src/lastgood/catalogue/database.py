@@ -595,9 +595,10 @@ class _Memory:
         for key, ask in tuple(self._asked.items()):
             self.known(key, ask, again=False, version=version())
 
-    def knows_at(self, version: tuple[object, ...]) -> bool:
-        """Tell whether anything is known at a version."""
-        return self._is_at(version) and bool(self._found)
+    def hold(self, key: tuple[object, ...], found: object, *, version: tuple[object, ...]) -> None:
+        """Know what something came to, if that version is still the one of what is known."""
+        if self._is_at(version):
+            self._found[key] = found
 
     def answers(self, version: tuple[object, ...]) -> Answers:
         """Return what is known at a version."""
@@ -675,27 +676,47 @@ class Database:
             with self._lock:
                 memory.ask_again(lambda: self.read(_version))
 
-    def moment(self, ask: Callable[[], Result]) -> Result:
+    def moment(
+        self,
+        ask: Callable[[], Result],
+        *,
+        key: tuple[object, ...] = (),
+        lasts: Callable[[Result], bool] = bool,
+    ) -> Result:
         """Ask several questions, where nothing is `known` as of one moment. Nothing is changed.
 
         Where something is, what is not is read after that, each for itself. It is looked once whether the
-        file is the one that was opened, and whether anybody has changed it.
+        file is the one that was opened, and whether anybody has changed it. With a ``key``, which says what
+        is asked, what all came to is known like an answer if that ``lasts``: nothing but the file decides it.
         """
         with self._lock:
             if self._moment is not None:
                 return ask()
-            return self.read(lambda connection: self._at_once(connection, ask))
+            return self.read(lambda connection: self._at_once(connection, ask, key=key, lasts=lasts))
 
-    def _at_once(self, connection: sqlite3.Connection, ask: Callable[[], Result]) -> Result:
+    def _at_once(
+        self,
+        connection: sqlite3.Connection,
+        ask: Callable[[], Result],
+        *,
+        key: tuple[object, ...],
+        lasts: Callable[[Result], bool],
+    ) -> Result:
         if connection.in_transaction:
             return ask()
-        version = _counted(connection)
+        version, memory = _counted(connection), self._memory
+        known = {} if memory is None else memory.answers(version)
+        if key in known:
+            return cast("Result", known[key])
         try:
-            if self._memory is None or not self._memory.knows_at(version):
+            if not known:
                 connection.execute("BEGIN")
             # Where somebody commits now, what is read is newer, and is not known at the next look any more.
             self._moment = connection, version
-            return ask()
+            found = ask()
+            if key and memory is not None and lasts(found):
+                memory.hold(key, found, version=version)
+            return found
         finally:
             self._moment = None
             _take_back(connection)
