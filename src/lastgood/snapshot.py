@@ -469,7 +469,8 @@ class WorkspaceSnapshot:
 
     def _equal(self, facts: CheckpointFacts | None) -> Checkpoint | None:
         result = self.scan.result
-        if facts is None or facts.partial or result.partial or _tree(facts) != result.tree:
+        tree = result.tree.tree.hex(), result.tree.modes.hex()
+        if facts is None or facts.partial or result.partial or (facts.tree, facts.modes) != tree:
             return None
         told = encode_gaps(result.gaps) if result.gaps else NO_GAPS
         if facts.gaps != told and _places(decode_gaps(facts.gaps)) != _places(result.gaps):

@@ -598,6 +598,16 @@ class WorkspaceState:
             watch=lambda: self._watch,
         )
         journal_of = _once(lambda: _journal(cache))
+        project_of = _once(lambda: _project(opened, self._search_path, cache=cache))
+        writers = Writers(
+            catalogue=self._catalogue,
+            engine_of=opened.engine,
+            journal_of=journal_of,
+            applier_of=lambda: _applier(self._root, kept=cache + KEPT),
+            project_of=project_of,
+            transcripts_of=lambda: _transcripts(cache, self.environment, memory=self._spoken),
+            ledgers=self._ledgers,
+        )
         return Context(
             key=row.key,
             row=row,
@@ -612,22 +622,14 @@ class WorkspaceState:
             scanner=scanner,
             applier_of=lambda root: _applier(root, kept=cache + KEPT),
             merger=lambda: _merger(opened, self._search_path),
-            project_of=lambda: _project(opened, self._search_path, cache=cache),
+            project_of=project_of,
             work_of=lambda: self._catalogue.work,
             processes_of=_processes,
             transcripts_of=lambda: _transcripts(cache, self.environment, memory=self._spoken),
             reserve_of=lambda: _reserve(opened),
             ledgers=self._ledgers,
             measure=lambda: _measured(opened.directory),
-            writers=lambda _hold: Writers(
-                catalogue=self._catalogue,
-                engine_of=opened.engine,
-                journal_of=journal_of,
-                applier_of=lambda: _applier(self._root, kept=cache + KEPT),
-                project_of=lambda: _project(opened, self._search_path, cache=cache),
-                transcripts_of=lambda: _transcripts(cache, self.environment, memory=self._spoken),
-                ledgers=self._ledgers,
-            ),
+            writers=lambda _hold: writers,
             session=self._session,
             passing=self._passing,
             remarks=(*opened.remarks, *told),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # How a path may be given.
 PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
+_TEXT_OR_NONE = (str, type(None))
 _ACTORS = ("agent", "tool", "person", "lastgood", "unknown")
 
 
@@ -91,14 +92,19 @@ def pairs(metadata: Mapping[str, str] | None) -> Mapping[str, str]:
 
 def check_draft(draft: Draft) -> None:
     """Refuse what could be written into a checkpoint, but not read again."""
-    expect(draft.kind, str, what="the kind")
-    expect(draft.message, str, what="the message")
-    expect(draft.name, str, type(None), what="the name")
-    expect(draft.actor, Actor, what="the actor")
-    expect(draft.actor.name, str, type(None), what="the actor's name")
-    expect(draft.actor.call, str, type(None), what="the actor's call")
-    expect(draft.task, str, type(None), what="the task")
-    expect(draft.pinned, bool, what="pin")
+    actor = draft.actor
+    for value, kinds, what in (
+        (draft.kind, (str,), "the kind"),
+        (draft.message, (str,), "the message"),
+        (draft.name, _TEXT_OR_NONE, "the name"),
+        (actor, (Actor,), "the actor"),
+        (getattr(actor, "name", None), _TEXT_OR_NONE, "the actor's name"),
+        (getattr(actor, "call", None), _TEXT_OR_NONE, "the actor's call"),
+        (draft.task, _TEXT_OR_NONE, "the task"),
+        (draft.pinned, (bool,), "pin"),
+    ):
+        if type(value) not in kinds:
+            expect(value, *kinds, what=what)
     if draft.tokens is not None:
         check_count(draft.tokens, least=0, what="the number of tokens")
     if draft.actor.type not in _ACTORS:

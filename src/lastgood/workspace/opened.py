@@ -600,19 +600,14 @@ class OpenWorkspace:
 
 def _undelayed(work: Callable[[], Report]) -> Report:
     """Do some work without waiting long for the interpreter where other threads are busy with it."""
-    if not _count():
-        return _uncollected(work)
-    from lastgood.cancellation import SHORT_SWITCH_INTERVAL
+    if _count():
+        from lastgood.cancellation import SHORT_SWITCH_INTERVAL
 
-    with SHORT_SWITCH_INTERVAL:
-        return work()
-
-
-def _uncollected(work: Callable[[], Report]) -> Report:
-    """Do some work without looking for cycles: it makes none, and in a large program each look takes long."""
+        with SHORT_SWITCH_INTERVAL:
+            return work()
     if not gc.isenabled():
         return work()
-    gc.disable()
+    gc.disable()  # it makes no cycles, and in a large program each look for them takes long
     try:
         return work()
     finally:
