@@ -21,7 +21,7 @@ import zlib
 from _struct import Struct, pack, unpack, unpack_from
 from itertools import accumulate
 
-from lastgood.files import sync_all, unlink_quietly, write_pieces, write_whole
+from lastgood.files import path_exists, sync_all, unlink_quietly, write_pieces, write_whole
 from lastgood.ids import sha1_for
 from lastgood.objects import KIND_NAMES, OFS_DELTA, OID_BYTES, REF_DELTA, apply_delta, result_size
 from lastgood.objects.repository import (
@@ -456,7 +456,7 @@ class PackFile:
     @property
     def is_there(self) -> bool:
         """Whether its index lies there still: then nobody has taken the pack away."""
-        return os.path.lexists(self.path + b".idx")
+        return path_exists(self.path + b".idx")
 
     @property
     def index_fits(self) -> bool:

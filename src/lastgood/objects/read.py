@@ -422,12 +422,17 @@ class Packs:
 
     def lacking(self, oids: Iterable[bytes]) -> set[bytes]:
         """Return those ids that no index names of a pack that is there."""
-        asked = set(oids)
-        first = {oid: self.first(oid) for oid in asked}
-        if not all(pack.is_there for pack in set(first.values()) if pack is not None):
-            self.refresh()
-            first = {oid: self.first(oid) for oid in asked}
-        return {oid for oid, pack in first.items() if pack is None}
+        lacking, asked, there = set(), set(oids), set()
+        for oid in asked:
+            pack = self.first(oid)
+            if pack is None:
+                lacking.add(oid)
+            elif pack not in there:
+                if not pack.is_there:
+                    self.refresh()
+                    return {oid for oid in asked if self.first(oid) is None}
+                there.add(pack)
+        return lacking
 
     def find(self, oid: bytes) -> Iterator[tuple[PackFile, int]]:
         """Yield every place of an object: pack and offset, newest pack first."""
