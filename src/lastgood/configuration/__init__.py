@@ -77,7 +77,12 @@ def added_by_project(workspace: str, *, environment: Mapping[str, str]) -> tuple
     Where it is wrong and adds nothing, the line says why.
     """
     faults: list[Invalid] = []
-    added = read_configuration(workspace, environment=environment, faults=faults).added_by_project
+    layers = _layers(workspace, environment, (), faults)
+    added: tuple[str, ...] = ()
+    if any(layer.scope == "project" for layer in layers):
+        from lastgood.configuration.rules import configured
+
+        added = configured(layers, faults=faults).added_by_project
     wrong = (one for one in faults if one.details.get("scope") == "project")
     return added or tuple(f"nothing: {error.message}" for error in wrong)
 
