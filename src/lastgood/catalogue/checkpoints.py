@@ -360,9 +360,6 @@ class CatalogueReader:
         row = self._one(f"{_SELECT} WHERE id = ?", (checkpoint,))
         if row is None:
             return None
-        last = self._last  # other threads may be at it
-        if last is not None and last[0] == row:
-            return last[1]
         found = self._checkpoints([row])[0]
         if found.damaged is None:
             self._last = row, found
@@ -502,7 +499,13 @@ class CatalogueReader:
         return self._database.read(lambda known: spare_bytes(known, without=without))
 
     def _checkpoints(self, found: Sequence[rows.Row], *, brief: bool = False) -> list[Checkpoint]:
-        read = [self._readable(rows.checkpoint(row, brief=brief)) for row in found]
+        last = self._last if not brief else None  # other threads may be at it
+        read = [
+            last[1]
+            if last is not None and last[0] == row
+            else self._readable(rows.checkpoint(row, brief=brief))
+            for row in found
+        ]
         if any(one.damaged is not None for one in read):
             self._database.refuse_newer()  # whose rows only look damaged
         return read
