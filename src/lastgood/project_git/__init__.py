@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 # --- Reading files that may be hostile: links to devices, pipes, folders, far too large ones ---
 
 _ABSENT = (FileNotFoundError, NotADirectoryError)
-_CHUNK = 1 << 20
+# What comes after as much as a file is said to have: mostly nothing, for which no large room is made.
+_CHUNK = 1 << 16
 
 
 def open_file(path: bytes, *, follow: bool = True) -> int | Unreadable | None:
@@ -57,10 +58,10 @@ def read_descriptor(descriptor: int, *, limit: int) -> Text:
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > limit:
             return UNREADABLE
         chunks = []
-        size = 0
-        while chunk := os.read(descriptor, max(_CHUNK, facts.st_size + 1)):
+        size, most = 0, facts.st_size + 1
+        while chunk := os.read(descriptor, most):
             chunks.append(chunk)
-            size += len(chunk)
+            size, most = size + len(chunk), _CHUNK
             if size > limit:
                 return UNREADABLE
     except OSError:
