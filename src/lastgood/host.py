@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from lastgood.value import Value
+from lastgood.value import Value, setters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,6 +145,16 @@ class Stamp(Value):
     ctime_ns: int
     inode: int
 
+    # Written out, as an entry's: a restore asks for that of each path, and proves it.
+    def __init__(self, *, size: int, mtime_ns: int, ctime_ns: int, inode: int) -> None:
+        _set_size(self, size)
+        _set_mtime(self, mtime_ns)
+        _set_ctime(self, ctime_ns)
+        _set_inode(self, inode)
+
+
+_set_size, _set_mtime, _set_ctime, _set_inode = setters(Stamp)
+
 
 class Proof(Value):
     """What a path was seen to hold; ``entry`` is None for nothing.
@@ -156,6 +166,16 @@ class Proof(Value):
     entry: Entry | None
     stat: os.stat_result | None = None
     steady: bool = False
+
+    def __init__(
+        self, *, entry: Entry | None, stat: os.stat_result | None = None, steady: bool = False
+    ) -> None:
+        _set_entry(self, entry)
+        _set_stat(self, stat)
+        _set_steady(self, steady)
+
+
+_set_entry, _set_stat, _set_steady = setters(Proof)
 
 
 class ScanRequest(Value):

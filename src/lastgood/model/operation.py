@@ -198,6 +198,27 @@ class Outcome(Value):
     kept: bytes | None = None
     left: bytes | None = None
 
+    # Written out, as a step's.
+    def __init__(
+        self,
+        *,
+        path: bytes,
+        action: Action,
+        result: Result,
+        reason: str | None = None,
+        kept: bytes | None = None,
+        left: bytes | None = None,
+    ) -> None:
+        _put_path(self, path)
+        _put_action(self, action)
+        _put_result(self, result)
+        _put_reason(self, reason)
+        _put_kept(self, kept)
+        _put_left(self, left)
+
+
+_put_path, _put_action, _put_result, _put_reason, _put_kept, _put_left = setters(Outcome)
+
 
 # --- What a restore changes beside files: the progress, the conversation, the project's HEAD and index ---
 
