@@ -370,8 +370,12 @@ def _restored(
     consent: PlanConsent | None,
     agreed: RestorePlan | None = None,
 ) -> RestoreReport:
-    request = request.replace(target=view.resolve(request.target.id))  # it may be deleted by now
-    _admit(restoring.context, request)
+    def admitted() -> RestoreRequest:
+        anew = request.replace(target=view.resolve(request.target.id))  # it may be deleted by now
+        _admit(restoring.context, anew)
+        return anew
+
+    request = restoring.context.catalogue.moment(admitted)
     with _folder_made(restoring) as folder_made:
         with _planned(restoring, view, request) as (made, snapshot):
             if consent is not None and (agreed is None or made.id != agreed.id):
