@@ -624,17 +624,15 @@ def identify(
 
     ``beside`` is what else it covers: scopes, parts, the base of a merge.
     """
-    digest = sha1(usedforsecurity=False)
     said = b" ".join(word for word, is_said in ((b"discard", discard), (b"force", force)) if is_said)
-    for text in (target.encode(), workspace_key.encode(), said, *sorted(paths)):
-        digest.update(b"%d:%b" % (len(text), text))
-    for text in beside:
-        digest.update(b"\n%d:%b" % (len(text), text))
-    digest.update(b"\n")
+    texts = (target.encode(), workspace_key.encode(), said, *sorted(paths))
+    told = [b"%d:%b" % (len(text), text) for text in texts]
+    told += [b"\n%d:%b" % (len(text), text) for text in beside]
+    told.append(b"\n")
     for step in steps:
         facts = f"{step.action} {_facts(step.want)} {_facts(step.have)} {step.forced}"
-        digest.update(b"%d:%b %b\n" % (len(step.path), step.path, facts.encode()))
-    return ids.plan_id(digest.digest())
+        told.append(b"%d:%b %b\n" % (len(step.path), step.path, facts.encode()))
+    return ids.plan_id(sha1(b"".join(told), usedforsecurity=False).digest())
 
 
 def _facts(entry: Entry | None) -> str:
