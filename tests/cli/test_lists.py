@@ -234,6 +234,19 @@ def test_a_limit_counts_rows(kept: Command) -> None:
     assert len(kept("list", "--limit", "4", "--json").json["checkpoints"]) == 4
 
 
+def test_a_list_says_what_it_leaves_out_where_nobody_looks_at_a_terminal(kept: Command) -> None:
+    """S21: `status` counts these too, and an agent reads both."""
+    run(kept, "1")
+    counted = kept("status", "--json").json["checkpoints"]
+    listed = kept("list")
+
+    rows, left_out = len(listed.out.splitlines()) - 1, counted - len(listed.out.splitlines()) + 1
+    assert rows < counted
+    assert listed.err == f"{left_out} more with the same files as another row: lastgood list --all\n"
+    assert kept("list", "--quiet").err == ""
+    assert len(kept("list", "--all").out.splitlines()) - 1 == counted
+
+
 @pytest.mark.parametrize("words", [("--kind", "session-end"), ("session end",), ("--name", "session end*")])
 def test_who_asks_for_what_a_run_saves_at_its_end_finds_it(kept: Command, words: tuple[str, ...]) -> None:
     run(kept, "1")

@@ -72,7 +72,7 @@ def listed(call: Call, console: Console, *, hints: Sequence[str] = ()) -> int:
         ways = () if everywhere else _ways(checkpoints, call, at=at, paths=paths)
         shown = lines(checkpoints, console, at=at, everywhere=everywhere, paths=paths, labels=labels)
         console.page(shown, hints=(*left_out, *ways, *back, *hints))
-        if console.err_is_terminal and not console.out_is_terminal:
+        if not console.out_is_terminal:
             for one in left_out:
                 console.note(one)
         _tell_damage(checkpoints, console, call)

@@ -277,7 +277,7 @@ def _told(checkpoint: Checkpoint | None, call: Call, console: Console) -> str:
 
 
 def _checkpoints(report: StatusReport, call: Call) -> str:
-    """Return how many checkpoints there are as `list` shows them, and what it leaves out."""
+    """Return how many checkpoints `list` shows or says it leaves out, and how many only `list --all` has."""
     if not report.checkpoints:
         return f"none yet; make the first: {call.command('save')}"
     listed = f"{report.checkpoints - report.guards:,}"
