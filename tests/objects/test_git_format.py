@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +25,7 @@ from lastgood.errors import Invalid
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, TreeId
 from lastgood.objects import apply_delta, decode_tree
 from lastgood.objects.pack import Index, encode_index
+from lastgood.objects.write import Compressor
 from lastgood.testing.engine_suite import add_checkpoint, directory_entry, file_entry, save
 from lastgood.testing.git_store import SEALED, GitStore
 from lastgood.testing.git_store import GitStore as Store
@@ -657,6 +659,16 @@ def test_what_becomes_nothing_gets_its_ids_and_takes_no_room(store: Store, tmp_p
     assert writer.stored_bytes == empty
     writer.abandon()
     kept.abandon()
+
+
+@given(st.binary(max_size=200), st.integers(0, 400))
+def test_what_is_summed_up_by_another_library_comes_to_the_same(content: bytes, times: int) -> None:
+    compressor = Compressor()
+    compressor.expect_much()
+    whole = content * times
+    assert compressor.crc32(whole) == zlib.crc32(whole)
+    assert compressor.adler32(whole) == zlib.adler32(whole)
+    assert zlib.decompress(compressor.compress(whole)) == whole
 
 
 def save_uncompressed(store: Store, number: int, files: dict[bytes, bytes], *, beside: int = 0) -> bytes:

@@ -77,19 +77,7 @@ def _plain(content: bytes) -> bytes:
     return deflate.compress(content) + deflate.flush()
 
 
-def _fastest() -> Callable[[bytes], bytes]:
-    try:
-        from isal import isal_zlib
-    except ImportError:
-        return _plain
-
-    def faster(content: bytes) -> bytes:
-        return bytes(isal_zlib.compress(content, LEVEL))
-
-    return faster
-
-
-def _stored_entry(kind: int, content: bytes) -> bytes:
+def _stored_entry(kind: int, content: bytes, *, adler32: Callable[[bytes], int]) -> bytes:
     """Return the entry of a content of up to 65,535 bytes in which zlib's format has it as it is."""
     size = len(content)
     return b"".join(
@@ -98,32 +86,43 @@ def _stored_entry(kind: int, content: bytes) -> bytes:
             _STORED,
             pack("<HH", size, size ^ _MOST_STORED),
             content,
-            pack(">I", zlib.adler32(content)),
+            pack(">I", adler32(content)),
         ]
     )
 
 
 class Compressor:
-    """Compresses contents; turns to ISA-L, where it is installed, once there was much to compress."""
+    """Compresses contents, and sums them up; turns to ISA-L, where it is, once there was much to compress."""
 
-    __slots__ = ("_left", "_make")
+    __slots__ = ("_left", "_make", "adler32", "crc32")
 
     def __init__(self) -> None:
         self._make: Callable[[bytes], bytes] = _plain
         self._left = _FASTER_BYTES
+        self.adler32: Callable[[bytes], int] = zlib.adler32
+        self.crc32: Callable[[bytes], int] = zlib.crc32
 
     def expect_much(self) -> None:
         """Turn to what is quickest for much."""
         if self._left > 0:
-            self._left, self._make = 0, _fastest()
+            self._left = 0
+            self._turn()
 
     def compress(self, content: bytes) -> bytes:
         """Return a content as zlib's format has it."""
         if self._left > 0:
             self._left -= len(content)
             if self._left <= 0:
-                self._make = _fastest()
+                self._turn()
         return self._make(content)
+
+    def _turn(self) -> None:
+        try:
+            from isal import isal_zlib
+        except ImportError:
+            return
+        self._make = lambda content: bytes(isal_zlib.compress(content, LEVEL))
+        self.adler32, self.crc32 = isal_zlib.adler32, isal_zlib.crc32
 
 
 class Deflater:
@@ -249,15 +248,15 @@ class Deflater:
     def _entry(self, kind: int, content: bytes) -> tuple[int, bytes]:
         most = _MOST_STORED if self._plain else _SMALL_TREE_BYTES if kind == TREE else -1
         if len(content) <= most and self._draft.size + len(content) <= _AS_IT_IS_WITHIN:
-            raw = _stored_entry(kind, content)
-            return zlib.crc32(raw), raw
+            raw = _stored_entry(kind, content, adler32=self._compressor.adler32)
+            return self._compressor.crc32(raw), raw
         return self._compressed(kind, content)
 
     def _compressed(self, kind: int, content: bytes) -> tuple[int, bytes]:
         if not self._draft.kept:
             return 0, _TRACE
         raw = entry_header(kind, len(content)) + self._compressor.compress(content)
-        return zlib.crc32(raw), raw
+        return self._compressor.crc32(raw), raw
 
 
 # --- Writes a checkpoint as one new pack; nothing is visible before `GitWriter.publish` ---
