@@ -253,7 +253,8 @@ class SharedLock(_Lock):
         if path_exists(self._path + _TURN):
             self._let_pass()
         try:
-            self.acquire(fcntl.LOCK_SH, wait=self._wait)
+            if not self._try(fcntl.LOCK_SH):
+                self.acquire(fcntl.LOCK_SH, wait=self._wait)
             return SharedHold()
         except BaseException:  # a signal's, above all
             self.release()

@@ -725,7 +725,8 @@ class Database:
         """Ask something; one statement sees one moment."""
         with self._lock:
             if self._moment is None:
-                self._look_again(changing=False)
+                if self._copied is not None:
+                    self._look_again(changing=False)
                 connection = self._ready()
             else:
                 connection = self._moment[0]
