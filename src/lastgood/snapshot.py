@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.catalogue import Query
-from lastgood.errors import Damaged, Storage
+from lastgood.errors import Damaged
 from lastgood.host import ScanRequest
 from lastgood.ids import checkpoint_id
 from lastgood.ignore import is_expected, is_hand_written
@@ -332,11 +332,7 @@ class WorkspaceSnapshot:
         was proven, open.
         """
         cap = self.context.settings.capture.max_file_size
-        try:  # noqa: SIM105 - contextlib costs start-up time
-            self.scan.take_in(brought, folders=folders, trial=restoring.trial, cap=cap)
-        except Storage:  # what was to be done is: the next scan will be slower, that is all
-            pass
-        self.scan.keep()
+        self.scan.keep_restored(brought, folders=folders, trial=restoring.trial, cap=cap)
 
     def keep(self, saving: SaveTransaction, draft: Draft) -> SaveReport:
         """Make the checkpoint, and remember for the next scan what this one found."""

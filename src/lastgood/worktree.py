@@ -166,7 +166,7 @@ class Scan(Protocol):
     def keep(self) -> None:
         """Write the scan cache; called only after what was scanned is durable and acknowledged."""
 
-    def take_in(
+    def keep_restored(
         self,
         brought: Mapping[bytes, Proof],
         *,
@@ -174,7 +174,7 @@ class Scan(Protocol):
         trial: Callable[[], ObjectWriter],
         cap: int,
     ) -> None:
-        """Take what a restore has brought since into what is going to be kept, as far as that can be.
+        """Do so, with what a restore has brought since, as far as that can be taken in.
 
         ``folders`` are directories in which it was proven, open. ``trial`` begins a pack that becomes
         nothing. What is larger than ``cap`` is none of a scan's.

@@ -107,21 +107,20 @@ class TouchedFolders:
         if self.device is None:
             return None
         try:
-            descriptor = self._opened.get(path, -1)
-            return proven_names(self._nearby.open(path) if descriptor < 0 else descriptor, self.device)
+            return proven_names(self._open(path), self.device)
         except OSError:  # gone, or replaced: the next scan finds out
             return None
 
     def tell(self, watch: DirectoryWatch, path: bytes, *, restored: RestoredFolder, lister: Lister) -> None:
         """Have a watch vouch for a directory that is as it is recorded, from before it is looked at."""
-        descriptor, record = self._nearby.open(path), restored.record
-        heard = watch.heard_of(path, restored.before)
-        asked = () if heard is None else {*heard, *restored.names}
-        told = None if heard is None else lister.ask_alone(descriptor, asked, known=record)
-        if told is not None:
-            if restored.holds(told):
-                watch.asked_alone(path)
-            return
+        record, heard = restored.record, watch.heard_of(path, restored.before)
+        if heard is not None:  # nor has anything else come to lie at its path, of which nothing was heard
+            told = lister.ask_alone(self._open(path), {*heard, *restored.names}, known=record)
+            if told is not None:
+                if restored.holds(told):
+                    watch.asked_alone(path)
+                return
+        descriptor = self._nearby.open(path)
         covered = watch.cover(descriptor, path)
         listing = lister.list(descriptor, known=record)
         if listing.fits(record):
@@ -133,6 +132,11 @@ class TouchedFolders:
                 covered=covered,
                 may_have_links=lister.may_have_links,
             )
+
+    def _open(self, path: bytes) -> int:
+        """Return the descriptor of a directory, good until the next one is opened."""
+        descriptor = self._opened.get(path, -1)
+        return self._nearby.open(path) if descriptor < 0 else descriptor
 
 
 class RestoredFolder:
@@ -151,30 +155,23 @@ class RestoredFolder:
 
 
 def look_again(
-    root: bytes,
+    folders: TouchedFolders,
     places: Mapping[bytes, Collection[bytes]],
     *,
     scanned: Mapping[bytes, Record],
     known: CachedTree,
     watch: DirectoryWatch,
 ) -> None:
-    """Have a watch vouch for those directories that are as they are recorded."""
+    """Have a watch vouch for those directories that are as they are known; OSError where one is gone."""
+    lister = Lister(device=folders.device, clock=SystemClock(), watch=watch)
     try:
-        with TouchedFolders(root, exact_on=watch.device_at) as folders:
-            lister = Lister(device=folders.device, clock=SystemClock(), watch=watch)
-            try:
-                for path in sorted(filter(watch.hears_of, places)):
-                    restored = RestoredFolder(
-                        places[path],
-                        before=scanned[path],
-                        record=known.records[path],
-                        details=known.details,
-                    )
-                    folders.tell(watch, path, restored=restored, lister=lister)
-            finally:
-                lister.close()
-    except OSError:  # one is gone, or replaced: the next scan finds out
-        pass
+        for path in sorted(filter(watch.hears_of, places)):
+            restored = RestoredFolder(
+                places[path], before=scanned[path], record=known.records[path], details=known.details
+            )
+            folders.tell(watch, path, restored=restored, lister=lister)
+    finally:
+        lister.close()
 
 
 class Restored:

@@ -8,7 +8,7 @@ import time
 from _operator import eq, itemgetter
 from marshal import dumps
 
-from lastgood.errors import Damaged
+from lastgood.errors import Damaged, Storage
 from lastgood.files import digest
 from lastgood.host import ScanResult, Stamp
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, UNREADABLE, Includes, TreeRules
@@ -179,8 +179,6 @@ class WorkspaceScan:
         self._known = known
         self.snapshot = snapshot
         self.worth_keeping: bool = worth_keeping
-        # What is known with what a restore has brought since, and the names of that by directory.
-        self._brought: tuple[CachedTree, Mapping[bytes, Collection[bytes]]] | None = None
         # Who hears of changes, and is told what was kept.
         self.watch: DirectoryWatch | None = None
         # The directories that were looked at, where all others are as the last scan knew them.
@@ -410,33 +408,15 @@ class WorkspaceScan:
 
         Where this process scans again and again that is put off, as long as it is little.
         """
-        brought, self._brought = self._brought, None
-        if brought is None and not self.worth_keeping:
+        if not self.worth_keeping:
             return
         self.worth_keeping = False
         if self.watch is None:
-            self.memory.keep(self.snapshot if brought is None else brought[0], restored=brought is not None)
-        elif brought is None:
-            self.watch.keep(self._folder, self.snapshot, result=self.result)
+            self.memory.keep(self.snapshot)
         else:
-            self._keep_watched(self.watch, *brought)
+            self.watch.keep(self._folder, self.snapshot, result=self.result)
 
-    def _keep_watched(
-        self, watch: DirectoryWatch, snapshot: CachedTree, places: Mapping[bytes, Collection[bytes]]
-    ) -> None:
-        from lastgood.scanner.restored import look_again  # lazily: no save needs it
-
-        watch.keep_restored(
-            self._folder,
-            snapshot,
-            scanned=self.snapshot.records,
-            places=places.keys(),
-            look_again=lambda known: look_again(
-                self._root, places, scanned=self.snapshot.records, known=known, watch=watch
-            ),
-        )
-
-    def take_in(
+    def keep_restored(
         self,
         brought: Mapping[bytes, Proof],
         *,
@@ -444,7 +424,7 @@ class WorkspaceScan:
         trial: Callable[[], ObjectWriter],
         cap: int,
     ) -> None:
-        """Take what a restore has brought since into what is going to be kept, as far as that can be.
+        """Do so, with what a restore has brought since, as far as that can be taken in.
 
         ``folders`` are directories in which it was proven, open. ``trial`` begins a pack that becomes
         nothing, for trees that have to be put together. Where somebody watches, who hears of all that the
@@ -452,8 +432,34 @@ class WorkspaceScan:
         """
         found = self._restored(brought, opened=folders, trial=trial, cap=cap) if brought else None
         if found is None or (self.watch is not None and len(found.records) != len(self.snapshot.records)):
+            self.keep()
             return
-        self._brought = found, by_parent(brought)
+        self.worth_keeping = False
+        if self.watch is None:
+            self.memory.keep(found, restored=True)
+        else:
+            self._keep_watched(self.watch, found, places=by_parent(brought), opened=folders)
+
+    def _keep_watched(
+        self,
+        watch: DirectoryWatch,
+        found: CachedTree,
+        *,
+        places: Mapping[bytes, Collection[bytes]],
+        opened: Mapping[bytes, int],
+    ) -> None:
+        from lastgood.scanner.restored import TouchedFolders, look_again  # lazily: no save needs it
+
+        def again(known: CachedTree) -> None:
+            try:
+                with TouchedFolders(self._root, exact_on=watch.device_at, opened=opened) as folders:
+                    look_again(folders, places, scanned=self.snapshot.records, known=known, watch=watch)
+            except OSError:  # one is gone, or replaced: the next scan finds out
+                pass
+
+        watch.keep_restored(
+            self._folder, found, scanned=self.snapshot.records, places=places.keys(), look_again=again
+        )
 
     def _restored(
         self,
@@ -470,14 +476,18 @@ class WorkspaceScan:
         except OSError:
             return None
         with folders:
-            return Restored(
+            restored = Restored(
                 self.snapshot,
                 then=self._known,
                 missing=self._objects.missing,
                 ignored=lambda path: self.ignored(path, directory=False),
                 folders=folders,
                 cap=cap,
-            ).taken_in(brought, trial=trial)
+            )
+            try:
+                return restored.taken_in(brought, trial=trial)
+            except Storage:  # what was to be done is: the next scan will be slower, that is all
+                return None
 
     @property
     def fresh_texts(self) -> Mapping[bytes, tuple[Text, Text]]:
