@@ -16,25 +16,25 @@ _SLACK = 2_000_000_000
 
 
 def moved_folders(
-    root: int, vanished: Mapping[bytes, int | None], *, visited: Collection[bytes], began: int
+    root: int, gone: Mapping[bytes, int | None], *, visited: Collection[bytes], began: int
 ) -> Sequence[bytes]:
-    """Return those that vanished and lie by now in a directory that was visited before they came there.
+    """Return those that are gone and lie by now in a directory that was visited before they came there.
 
-    ``vanished`` has the inode of each, None where nobody knows it: any that came is taken for that one.
+    ``gone`` has the inode of each, None where nobody knows it: any that came is taken for that one.
     """
-    inodes = frozenset(inode for inode in vanished.values() if inode is not None)
+    inodes = frozenset(inode for inode in gone.values() if inode is not None)
     came = dict(_came(root, visited=frozenset(visited), inodes=inodes, since=began - _SLACK))
     is_new = any(came.values())
-    return [path for path, inode in vanished.items() if (is_new if inode is None else inode in came)]
+    return [path for path, inode in gone.items() if (is_new if inode is None else inode in came)]
 
 
-def has_come(root: int, left: Mapping[bytes, int | None], *, visited: Collection[bytes], began: int) -> bool:
+def has_come(root: int, gone: Mapping[bytes, int | None], *, visited: Collection[bytes], began: int) -> bool:
     """Tell whether one that is not where it was recorded came to a directory that was visited before that.
 
-    That is known only of one that was not visited itself. ``left`` as ``vanished`` above.
+    That is known only of one that was not visited itself. ``gone`` as above.
     """
     came = dict(_came(root, visited=frozenset(visited), inodes=frozenset(), since=began - _SLACK))
-    return any(any(came.values()) if inode is None else inode in came for inode in left.values())
+    return any(any(came.values()) if inode is None else inode in came for inode in gone.values())
 
 
 def _came(

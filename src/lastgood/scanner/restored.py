@@ -202,7 +202,7 @@ class Restored:
         self._places: dict[bytes, Brought] = {}
         self.nodes: dict[bytes, Node] = {}
         self.order: list[bytes] = []
-        self.barred: dict[bytes, int] = {}
+        self.not_entered: dict[bytes, int] = {}
 
     def taken_in(
         self, brought: Mapping[bytes, Proof], *, trial: Callable[[], ObjectWriter]

@@ -1034,12 +1034,17 @@ class ScanPass:
         watch = self._walk.watch
         self._walk.run(root, token=self._token)
         self.examiner.finish()
-        if self._walk.vanished:
+        if self._walk.gone_at_entry:
             self._look_for_moved(root, again=again)
-        if (self._walk.gone or self._walk.left) and not again and watch is not None and watch.has_more():
+        if (
+            (self._walk.dropped or self._walk.gone_from_listing)
+            and not again
+            and watch is not None
+            and watch.has_more()
+        ):
             raise FolderMoved  # what is gone may be where the walk passed by
-        if self._walk.left and not again and watch is None:
-            self._look_for_left(root)
+        if self._walk.gone_from_listing and not again and watch is None:
+            self._look_for_gone(root)
         if watch is not None and watch.refutes():
             raise LinkMet
         if self.examiner.unsettled:
@@ -1056,7 +1061,7 @@ class ScanPass:
         self.edited = builder.edits
         self.visited = self._walk.order if self._walk.is_sparing else None
         if watch is not None:
-            watch.end(self.records, visited=self.visited, gone=self._walk.gone)
+            watch.end(self.records, visited=self.visited, gone=self._walk.dropped)
             self.telling = watch.telling
         self.changed = builder.changed or self._walk.renewed * _A_PART > len(self.records)
 
@@ -1070,16 +1075,16 @@ class ScanPass:
         from lastgood.scanner.moved import moved_folders  # lazily: hardly ever anything vanishes
 
         walk = self._walk
-        for path in moved_folders(root, walk.vanished, visited=walk.visited, began=self._began):
+        for path in moved_folders(root, walk.gone_at_entry, visited=walk.visited, began=self._began):
             if not again:
                 raise FolderMoved
-            walk.barred[path] = UNSTABLE
+            walk.not_entered[path] = UNSTABLE
 
-    def _look_for_left(self, root: int) -> None:
+    def _look_for_gone(self, root: int) -> None:
         """Begin anew if a folder was moved to where the walk had been before it came to where that was."""
         from lastgood.scanner.moved import has_come  # lazily: folders seldom go
 
-        if has_come(root, self._walk.left, visited=self._walk.visited, began=self._began):
+        if has_come(root, self._walk.gone_from_listing, visited=self._walk.visited, began=self._began):
             raise FolderMoved
 
 

@@ -142,12 +142,12 @@ class Frame:
 class Walk:
     """One walk. ``kept`` are the records taken over, ``nodes`` what was examined, both by path.
 
-    ``order`` lists every directory visited, parents first; ``barred`` tells why a directory could
-    not be entered; ``vanished`` are those that were gone then, with the inode that they had, if it is known;
-    ``left`` are recorded ones whose names are gone, likewise; ``renewed`` counts the records taken over that
-    prove more than before. Where a watch, or a look at known
-    folders, tells in which directories something may have changed, the others are not visited: all records
-    are taken over at once, and ``gone`` are those of directories that are none any more.
+    ``order`` lists every directory visited, parents first; ``not_entered`` tells of others why they could not
+    be. Of those some were ``gone_at_entry``, listed a moment before; others, which were recorded, are
+    ``gone_from_listing``: both with the inode that they had, if it is known. ``renewed`` counts the records
+    taken over that prove more than before. Where a watch, or a look at known folders, tells in which
+    directories something may have changed, the others are not visited: all records are taken over at once,
+    and ``dropped`` are those of directories that are none any more.
     """
 
     def __init__(
@@ -186,13 +186,13 @@ class Walk:
         self._ways: Collection[bytes] | None = None
         # The names of those, by the directory that they are in.
         self._leading: Mapping[bytes, Collection[bytes]] = {}
-        self.gone: list[bytes] = []
+        self.dropped: list[bytes] = []
         self.kept: MutableMapping[bytes, Record] = {}
         self.nodes: dict[bytes, Node] = {}
         self.order: list[bytes] = []
-        self.barred: dict[bytes, int] = {}
-        self.vanished: dict[bytes, int | None] = {}
-        self.left: dict[bytes, int | None] = {}
+        self.not_entered: dict[bytes, int] = {}
+        self.gone_at_entry: dict[bytes, int | None] = {}
+        self.gone_from_listing: dict[bytes, int | None] = {}
         self.renewed: int = 0
 
     def run(self, root: int, *, token: bytes) -> None:
@@ -315,7 +315,7 @@ class Walk:
         ):
             return None
         if self._late():
-            self._bar(path, BUDGET)
+            self._note_not_entered(path, BUDGET)
             return None
         told = self.watch is not None or self._differing is not None
         known = record if told else None
@@ -328,25 +328,25 @@ class Walk:
         except OSError as error:
             state = state_of(error)
             if state is None:  # or one above it, where that had to be opened anew
-                self.vanished[path] = frame.inodes.get(name) if frame.descriptor >= 0 else None
-            self._bar(path, state or VANISHED)
+                self.gone_at_entry[path] = frame.inodes.get(name) if frame.descriptor >= 0 else None
+            self._note_not_entered(path, state or VANISHED)
             return None
         # Who watches has to hear of it before it is looked at.
         is_new = record is None or self.watch is not None
         visit = self._visit if is_new else self._visit_known
         return visit(descriptor, path, above)
 
-    def _bar(self, path: bytes, state: int) -> None:
+    def _note_not_entered(self, path: bytes, state: int) -> None:
         """Take note that a directory cannot be looked at, and why."""
-        self.barred[path] = state
+        self.not_entered[path] = state
         self._let_go(path)
 
-    def _note_left(self, path: bytes, names: Iterable[bytes]) -> None:
+    def _note_gone(self, path: bytes, names: Iterable[bytes]) -> None:
         """Take note of folders in one that are there no more: they may be where the walk has been."""
         for name in names:
             record = self._records.get(join(path, name))
             seen = () if record is None else record[SEEN]
-            self.left[join(path, name)] = seen[-1] if seen else None
+            self.gone_from_listing[join(path, name)] = seen[-1] if seen else None
 
     def _let_go(self, path: bytes) -> None:
         """Forget what was taken over of a directory, and of all below it."""
@@ -357,7 +357,7 @@ class Walk:
             one = left.pop()
             record = self.kept.pop(one, None)
             if record is not None:
-                self.gone.append(one)
+                self.dropped.append(one)
                 left += [join(one, name) for name in record[BELOW]]
 
     @property
@@ -438,7 +438,7 @@ class Walk:
         try:
             listing = listing or heard or self._lister.list(descriptor, known=record)
         except OSError as error:
-            self._bar(path, state_of(error) or VANISHED)
+            self._note_not_entered(path, state_of(error) or VANISHED)
             if not path:  # of nothing there is no tree
                 reason = f"the workspace's folder cannot be listed: {error.strerror}"
                 raise Storage(reason, hint="look at its disk and its permissions") from error
@@ -467,7 +467,7 @@ class Walk:
         self.nodes[path] = node
         lost = frozenset[bytes]() if record is None else {*record[BELOW]}.difference(node.below)
         if lost:
-            self._note_left(path, lost.difference(names_of(listing.names)))
+            self._note_gone(path, lost.difference(names_of(listing.names)))
         for name in lost:
             self._let_go(join(path, name))
         frame = Frame(descriptor, path=path, token=node.token, below=node.below[::-1])
@@ -634,7 +634,7 @@ class Visited(Protocol):
     kept: MutableMapping[bytes, Record]
     nodes: dict[bytes, Node]
     order: list[bytes]
-    barred: dict[bytes, int]
+    not_entered: dict[bytes, int]
 
 
 class Builder:
@@ -659,7 +659,7 @@ class Builder:
         walk = self._walk
         # By directory the names in it that stand for something else by now; None where it is not known.
         again: dict[bytes, list[bytes] | None] = {
-            path.rpartition(b"/")[0]: None for path in walk.barred if path
+            path.rpartition(b"/")[0]: None for path in walk.not_entered if path
         }
         if not walk.nodes and not again:
             self.changed = len(self.records) != len(self._before)
@@ -864,10 +864,8 @@ class Builder:
         if record is not None:
             bare = row[SIZE] == 1 and record[FLAGS] & BARE
             return _with_state(row, IGNORED if bare else CAPTURED)
-        barred = self._walk.barred.get(path)
-        if barred is None:
-            return row
-        return _with_state(row, barred)
+        reason = self._walk.not_entered.get(path)
+        return row if reason is None else _with_state(row, reason)
 
 
 class DirectoryCounts:
