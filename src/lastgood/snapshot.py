@@ -336,14 +336,20 @@ class WorkspaceSnapshot:
 
     def keep(self, saving: SaveTransaction, draft: Draft) -> SaveReport:
         """Make the checkpoint, and remember for the next scan what this one found."""
-        report = self._made(saving, draft, lists={})
+        checkpoint, status = self._made(saving, draft, lists={})
+        report = SaveReport(
+            checkpoint=checkpoint,
+            created=True,
+            new_gaps=self._new_gaps(None if self._facts is None else self._facts.at),
+            notes=(*self.notes, *git_notes(status), *self._unheld_notes(checkpoint)),
+        )
         self.scan.keep()
         return report
 
     def _made(
         self, saving: SaveTransaction, draft: Draft, *, lists: Mapping[str, LongList[Any]]
-    ) -> SaveReport:
-        """Make the checkpoint, which holds ``lists`` of progress beside its own."""
+    ) -> tuple[Checkpoint, GitSnapshot | None]:
+        """Make the checkpoint, which holds ``lists`` of progress beside its own, and return what git said."""
         before = None if self._facts is None else self._facts.at
         since = None if before is None else before.id
         spoken = self._spoken()
@@ -373,12 +379,7 @@ class WorkspaceSnapshot:
         self._remember_conversation()
         if status is not None:
             status.keep(checkpoint.id)
-        return SaveReport(
-            checkpoint=checkpoint,
-            created=True,
-            new_gaps=self._new_gaps(before),
-            notes=(*self.notes, *git_notes(status), *self._unheld_notes(checkpoint)),
-        )
+        return checkpoint, status
 
     def _is_same(self, facts: CheckpointFacts | None, checkpoint: Checkpoint) -> bool:
         """Tell whether facts are those of a checkpoint, which holds just the files that were scanned."""
