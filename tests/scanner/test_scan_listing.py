@@ -277,7 +277,7 @@ def test_a_sheet_says_of_a_directory_itself_what_stat_does_and_tells_its_device(
     os.utime(tmp_path, ns=(0, -1_500_000_001))
     descriptor, sheet = os.open(tmp_path, os.O_RDONLY), states.Sheet()
     for place, name in enumerate((b"file", b"")):
-        assert not sheet.call(descriptor, name, states.ASK_ALL, states.ASKED, sheet.rows[place])
+        assert not sheet.call(descriptor, name, states.HOW_ASKED[1][0], states.ASKED, sheet.rows[place])
     seen = os.fstat(descriptor)
     assert sheet.itself(1) == (evidence(seen), seen.st_dev)
     os.close(descriptor)

@@ -25,7 +25,7 @@ from itertools import repeat
 from lastgood.paths import join
 from lastgood.scanner import ABOVE, BELOW, DOUBTFUL, FLAGS, NAMES, SEEN, SIGNATURE, TOKEN
 from lastgood.scanner.read import DIRECTORY_FLAGS, Listing, inodes_of, names_of, signature
-from lastgood.scanner.states import ASK_ALL, ASKED, MOST_ASKED, chosen, modes_of
+from lastgood.scanner.states import ASKED, HOW_ASKED, MOST_ASKED, chosen, modes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class StatCache:
             return False
         enter, leave = os.open, os.close
         ask, rows, is_as_it_was = sheet.call, sheet.rows, sheet.memory.startswith
-        flags, mask = repeat(ASK_ALL), repeat(ASKED)
+        how, mask = HOW_ASKED, repeat(ASKED)
         here = 0
         for folder in self._folders:
             while here >= folder.depth:
@@ -206,7 +206,7 @@ class StatCache:
             if late is not None and late():
                 return False
             record, asked, told = folder.record, folder.asked, None
-            if asked and not any(map(ask, repeat(descriptor), asked, flags, mask, rows)):
+            if asked and not any(map(ask, repeat(descriptor), asked, how[len(asked)], mask, rows)):
                 told = (
                     folder.states if is_as_it_was(folder.answers) else _compared(folder, descriptor, lister)
                 )
@@ -308,8 +308,9 @@ def _compared(folder: CachedFolder, descriptor: int, lister: Lister) -> bytes | 
     """
     sheet = lister.sheet
     assert sheet is not None
+    whole = folder.whole
     if folder.kept is not None and any(
-        map(sheet.call, repeat(descriptor), folder.whole, repeat(ASK_ALL), repeat(ASKED), sheet.rows)
+        map(sheet.call, repeat(descriptor), whole, HOW_ASKED[len(whole)], repeat(ASKED), sheet.rows)
     ):
         return None
     record, many = folder.record, len(folder.whole) - 1

@@ -37,7 +37,9 @@ _SECOND: Final = 1_000_000_000
 _FLAGS: Final = 0x100 | 0x800
 _MASK: Final = 0x7FF
 # AT_EMPTY_PATH too: no name stands for the open directory itself, which is the last one asked beside so many.
-ASK_ALL: Final = _FLAGS | 0x1000
+# For each number of them how they are asked: with that the kernel looks at a name twice.
+_ITSELF: Final = _FLAGS | 0x1000
+HOW_ASKED: Final = [[*repeat(_FLAGS, many - 1), _ITSELF] for many in range(_ROWS + 1)]
 ASKED: Final = _MASK
 MOST_ASKED: Final = _ROWS
 # What an answer says of that: mode, inode, size, both times with their parts of a second, and its device.
