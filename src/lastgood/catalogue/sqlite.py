@@ -116,7 +116,8 @@ def _named(error: sqlite3.Error | UnicodeDecodeError, code: int, *, path: str, w
     if code in _BUSY:
         return busy(path, what=what)
     shown = f"{what} {printable(path)}"
-    if code == sqlite3.SQLITE_CANTOPEN:
+    # What could not be opened for writing is opened for reading, and called read-only.
+    if code in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
         many = _crowd()
         if many is not None:
             return many
