@@ -499,6 +499,41 @@ def test_what_happens_while_a_watch_looks_again_at_what_a_restore_left_is_in_the
 
 
 @pytest.mark.usefixtures("stamped")
+@pytest.mark.parametrize("opened_by", ["no name", "a name that is another's"])
+def test_what_is_written_to_a_file_by_another_name_while_a_watch_looks_again_is_in_the_next_save(
+    opened: Open, project: Path, store: Path, monkeypatch: pytest.MonkeyPatch, opened_by: str
+) -> None:
+    plant(project)
+    place = project / "d1" / "e1"
+    if opened_by == "no name":
+        writer = os.open(place, os.O_TMPFILE | os.O_WRONLY)
+        os.link(f"/proc/self/fd/{writer}", place / "named later", src_dir_fd=writer)
+    else:
+        writer = os.open(place / "f13", os.O_WRONLY)
+        os.link(place / "f13", place / "kept")
+        (project / "new").write_text("another")
+        (project / "new").rename(place / "f13")
+    workspace = opened(watch=True)
+    saved = workspace.save("one").checkpoint
+    (place / "f1").write_text("edited")
+    keep = DirectoryWatch.keep_restored
+
+    def keeping(*arguments: Any, **told: Any) -> None:
+        os.write(writer, b"second")
+        keep(*arguments, **told)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DirectoryWatch, "keep_restored", keeping)
+        workspace.restore(saved.id)
+    os.close(writer)
+    workspace.save("two")
+
+    for file in store.glob("workspaces/*/scan.*"):
+        file.unlink()
+    assert not opened().save("afresh", kind="auto").created
+
+
+@pytest.mark.usefixtures("stamped")
 def test_where_it_watches_the_next_scan_looks_at_no_directory_that_is_as_a_restore_left_it(
     opened: Open, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

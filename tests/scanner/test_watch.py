@@ -598,3 +598,29 @@ def test_a_store_that_takes_no_byte_makes_it_look_at_everything(twins: Twins) ->
     os.close(full)
     (twins.root / "a" / "file").write_text("second")
     twins.agree()
+
+
+def test_a_write_to_a_file_that_was_opened_without_a_name_is_seen(twins: Twins) -> None:
+    _plant(twins)
+    writer = os.open(twins.root / "a", os.O_TMPFILE | os.O_WRONLY)
+    try:
+        os.link(f"/proc/self/fd/{writer}", twins.root / "a" / "named later", src_dir_fd=writer)
+        _settle(twins)
+        os.write(writer, b"second")
+    finally:
+        os.close(writer)
+    twins.agree()
+
+
+def test_a_write_to_a_file_by_the_name_that_it_was_opened_by_is_seen(twins: Twins) -> None:
+    _plant(twins)
+    writer = os.open(twins.root / "a" / "f3", os.O_WRONLY)
+    try:
+        os.link(twins.root / "a" / "f3", twins.root / "a" / "kept")
+        (twins.outside / "f3").write_text("another")
+        (twins.outside / "f3").rename(twins.root / "a" / "f3")
+        _settle(twins)
+        os.write(writer, b"second")
+    finally:
+        os.close(writer)
+    twins.agree()

@@ -13,6 +13,7 @@ import os
 from lastgood.directories import Nearby
 from lastgood.host import SystemClock
 from lastgood.paths import ancestors, join
+from lastgood.renames import is_temporary
 from lastgood.scanner import (
     ABOVE,
     BARE,
@@ -58,7 +59,7 @@ from lastgood.scanner.walk import Builder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
     from typing import Self
 
     from lastgood.engine import ObjectWriter
@@ -114,8 +115,9 @@ class TouchedFolders:
     def tell(self, watch: DirectoryWatch, path: bytes, *, restored: RestoredFolder, lister: Lister) -> None:
         """Have a watch vouch for a directory that is as it is recorded, from before it is looked at."""
         record, heard = restored.record, watch.heard_of(path, restored.before)
-        if heard is not None:  # nor has anything else come to lie at its path, of which nothing was heard
-            told = lister.ask_alone(self._open(path), {*heard, *restored.names}, known=record)
+        if heard is not None and restored.explains(heard):
+            # Nor has anything else come to lie at its path, of which nothing was heard.
+            told = lister.ask_alone(self._open(path), restored.names, known=record)
             if told is not None:
                 if restored.holds(told):
                     watch.asked_alone(path)
@@ -147,6 +149,13 @@ class RestoredFolder:
         self.before: Record = before
         self.record: Record = record
         self._rows = details.rows(record) or ()
+
+    def explains(self, heard: Iterable[bytes]) -> bool:
+        """Tell whether files of which something was heard are those that the restore brought, or made beside.
+
+        Where a name is another one, what happened may be of a file that is called otherwise by now.
+        """
+        return all(name in self.names or is_temporary(name) for name in heard)
 
     def holds(self, told: Mapping[bytes, Evidence]) -> bool:
         """Tell whether some files are as they are recorded."""

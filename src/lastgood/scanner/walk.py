@@ -476,16 +476,23 @@ class Walk:
         return frame
 
     def _listed_by_watch(self, descriptor: int, path: bytes, record: Record | None) -> Listing | None:
-        """List a directory by asking for what was heard of alone; None where that is not enough."""
+        """List a directory by asking for what was heard of alone; None where that is not enough.
+
+        Each has to be otherwise than it was recorded. Who has a file open is told by the name by which it was
+        opened, though that is another file's by now, or nobody's: then it is another one that changed.
+        """
         if self.watch is None or record is None:
             return None
         heard = self.watch.heard_of(path, record)
         told = None if heard is None else self._lister.ask_alone(descriptor, heard, known=record)
         states = None if told is None else self._told(record)
-        if told is None or states is None:
+        if heard is None or told is None or states is None or len(told) < len(heard):
             return None
         names = names_of(record[NAMES])
-        states = patched(states, {names.index(name): stat for name, stat in told.items()})
+        found = {names.index(name): stat for name, stat in told.items()}
+        if any(one_of(states, place) == stat for place, stat in found.items()):
+            return None
+        states = patched(states, found)
         listing = Listing(descriptor, record[NAMES], states=states, seen=record[SEEN])
         listing.told = told
         self.watch.asked_alone(path)

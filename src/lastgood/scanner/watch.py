@@ -11,7 +11,7 @@ doubt is not vouched for, so that a scan with a watch comes to what one without 
 - everything, after the queue overflowed, a mount changed, or another folder lies where the workspace was.
 
 What no watch hears is a store through a mapping, and asynchronous I/O, until the file is unmapped and closed;
-and what is written by a name that is not listed here, of a file that has one which is (decision 037).
+and what is written to a file by another name than the one that is listed here (decision 037).
 """
 
 from __future__ import annotations
