@@ -293,6 +293,16 @@ def test_a_restore_to_a_folder_on_a_full_disk_names_that_disk(bench: Bench, disk
     assert "prune" not in answer.err
 
 
+def test_an_export_from_a_full_disk_names_a_folder_that_is_there(crowded: Bench, disk: SmallDisk) -> None:
+    """T11: the objects are gathered beside the store, in a folder that goes again; takes root."""
+    disk.fill_bytes()
+    answer = crowded("export", str(crowded.home / "all.tar"))
+    assert answer.code == 14, answer
+    named = Path(not_none(re.search(r"df -h (.+)$", answer.err, re.MULTILINE))[1])
+    assert named.is_relative_to(crowded.store), answer.err
+    assert named.is_dir(), answer.err
+
+
 def test_a_disk_of_small_blocks_ends_no_process_by_a_signal(bench: Bench, tmp_path: Path) -> None:
     """S14: what SQLite shares through memory finds no room there; takes root."""
     with ext4(tmp_path / "disk", block=1024) as disk:

@@ -108,7 +108,7 @@ class GitAnnex(GitReader):
             for folder in (os.path.dirname(self._layout.packs), self._layout.packs):
                 os.mkdir(folder, DIRECTORY_MODE)
         except OSError as error:
-            raise storage(error, doing="making room for an export") from error
+            raise storage(error, doing="making room for an export", at=temporary) from error
         super().__init__(Packs(self._layout.packs), Hasher())
 
     def __enter__(self) -> Self:
@@ -142,7 +142,7 @@ class GitAnnex(GitReader):
             entries = entries_of(PackFile(self._layout.packs, _TAKEN), bounds=bounds, hasher=self.hasher)
             _write(stem + b".idx", iter([encode_index(entries, pack_checksum=bytes(20))]))
         except OSError as error:
-            raise storage(error, doing="taking in an export") from error
+            raise storage(error, doing="taking in an export", at=self._layout.temporary) from error
         self.stored.refresh()
 
 

@@ -621,7 +621,7 @@ class GitWriter:
             elif durable:
                 sync_directory(self._layout.packs)
         except OSError as error:
-            raise storage(error, doing="publishing a checkpoint's objects", at=self._layout.root) from error
+            raise self._told(error, "publishing a checkpoint's objects") from error
         finally:
             self.abandon()
         if beside:
@@ -775,7 +775,11 @@ class GitWriter:
 
     def _failed(self, error: OSError) -> Exception:
         self.abandon()
-        return storage(error, doing="writing a checkpoint's objects", at=self._layout.root)
+        return self._told(error, "writing a checkpoint's objects")
+
+    def _told(self, error: OSError, doing: str) -> Exception:
+        # The root of an export is gone when this is read; the folder for temporary files stays.
+        return storage(error, doing=doing, at=self._layout.temporary)
 
 
 def _read(descriptor: int, size: int) -> bytes:
