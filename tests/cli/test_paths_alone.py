@@ -524,3 +524,11 @@ def test_a_path_as_it_is_shown_is_understood_in_each_folder(kept: Command) -> No
         assert re.findall(r"there was b\.py: lastgood (.*)\n", refused) == [
             f"{words[0]} {'@ -- ' if '@' in words else ''}b.py"
         ]
+
+
+def test_a_yes_after_the_paths_of_a_restore_is_told_where_it_belongs(kept: Command) -> None:
+    """It is added to the end of a command that was printed, as `lastgood restore ID -- .env`."""
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    refused = kept("restore", "@", "--", "a.txt", "src", "--yes", expect=2).err
+    assert refused.endswith("with --yes before it: lastgood restore @ --yes -- a.txt src\n")
+    assert "--dry-run" in kept("restore", "@", "--", "--yes", expect=2).err

@@ -93,8 +93,18 @@ def demand_means(call: Call, console: Console) -> None:
         return
     raise Usage(
         f"without a terminal `{call.verb.name}` needs --yes or --plan ID",
-        hint=f"look first, and get the plan's id: {again(call, '--dry-run')}",
+        hint=_yes_too_late(call) or f"look first, and get the plan's id: {again(call, '--dry-run')}",
     )
+
+
+def _yes_too_late(call: Call) -> str | None:
+    """Return what is said where ``--yes`` came after ``--``, as when it is added to a command of ours."""
+    paths = call.paths or ()
+    others = tuple(one for one in paths if one != "--yes")
+    if "--yes" not in paths or not others:
+        return None
+    meant = again(call.replace(paths=others), "--yes")
+    return f"after `--` every word is a path; with --yes before it: {meant}"
 
 
 class Agreed(Value):
