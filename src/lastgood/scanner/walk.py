@@ -499,8 +499,15 @@ class Walk:
         return listing
 
     def _told(self, record: Record) -> bytes | None:
-        """Return what was said of the entries of a directory when it was recorded; None if that is lost."""
-        return told_of(record, states=self._states, details=self._details)
+        """Return what was said of the entries of a directory when it was recorded, which its rows say, too.
+
+        None where they do not say all, as of what is left out.
+        """
+        told = self._states.get(record[SIGNATURE])
+        if told is not None:
+            return told
+        rows = self._details.rows(record)
+        return None if rows is None else recorded_states(record, rows)
 
     def _still_holds(self, record: Record, path: bytes, above: bytes) -> bool:
         flags = record[FLAGS]
@@ -571,18 +578,6 @@ class Walk:
 def never() -> bool:
     """Tell that time is left, where nothing bounds it."""
     return False
-
-
-def told_of(record: Record, *, states: Mapping[bytes, bytes], details: Details) -> bytes | None:
-    """Return what was said of the entries of a directory when it was recorded, which its rows say, too.
-
-    None where they do not say all, as of what is left out.
-    """
-    told = states.get(record[SIGNATURE])
-    if told is not None:
-        return told
-    rows = details.rows(record)
-    return None if rows is None else recorded_states(record, rows)
 
 
 def _forget_old(states: dict[bytes, bytes], records: Mapping[bytes, Record]) -> None:
