@@ -64,7 +64,7 @@ class RealTime(Value):
             passed = now.uptime - instant.uptime
             if passed >= 0:  # less where the machine itself was taken back to an earlier moment
                 return passed
-        return self.believed - _by_last_clock(instant, seen.ended)
+        return self.believed - _by_last_clock(instant, seen.ended, believed=self.believed)
 
 
 def look(seen: TimeSeen | None, now: Instant) -> TimeSeen | None:
@@ -100,10 +100,16 @@ def is_news(seen: TimeSeen | None, found: TimeSeen) -> bool:
     return not 0 <= passed < STANDS or any(abs(by) > _SLEWED for by in moved)
 
 
-def _by_last_clock(instant: Instant | Operation, ended: tuple[EndedBoot, ...]) -> int:
-    """Return when an instant of another boot was: not before what that boot's clock came to say of it."""
+def _by_last_clock(instant: Instant | Operation, ended: tuple[EndedBoot, ...], *, believed: int) -> int:
+    """Return when an instant of another boot was: not before what that boot's clock came to say of it.
+
+    Just then if it is still to come by the time that is ``believed``: the clock was ahead.
+    """
     began = next((one.began for one in ended if one.id == instant.boot), None)
-    return instant.at if began is None or instant.uptime is None else max(instant.at, began + instant.uptime)
+    if began is None or instant.uptime is None:
+        return instant.at
+    told = began + instant.uptime
+    return told if instant.at > believed else max(instant.at, told)
 
 
 TIME_SEEN = Form(TimeSeen, "what was seen of the time", EndedBoot=Form(EndedBoot))

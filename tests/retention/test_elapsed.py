@@ -180,6 +180,21 @@ def test_what_was_deleted_while_the_clock_was_behind_is_no_older_in_the_next_boo
         machine.nothing_is_too_old()
 
 
+def test_what_was_deleted_while_the_clock_was_ahead_is_as_old_in_the_next_boot_as_in_its_own() -> None:
+    machine = Machine()
+    machine.clock.jump(400 * DAY)
+    machine.delete()
+    machine.clock.jump(-400 * DAY)
+    machine.look()
+    machine.clock.reboot(after=MINUTE)
+    for _ in range(30):
+        machine.clock.advance(HOUR)
+        machine.look()
+
+    [(really, counted)] = machine.ages()
+    assert really - 2 * HOUR <= counted <= really
+
+
 def test_a_clock_that_fell_back_and_recovered_frees_what_is_old() -> None:
     machine = Machine()
     machine.delete()
