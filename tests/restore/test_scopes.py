@@ -477,6 +477,17 @@ def test_a_person_is_told_of_everything_before_the_first_write(command: Command,
     assert (command.project / "file").read_text() == "two\n"
 
 
+def test_a_goal_that_comes_back_alone_is_told(command: Command) -> None:
+    """T1, T10: after a session that had nothing else, where no file differs."""
+    command("session", "start", "--goal", "add rates")
+    command("session", "end")
+    assert "progress: will be put back (goal: add rates)" in command("restore", "@", "--dry-run").out
+    assert "progress: put back (goal: add rates)" in command("restore", "@", "--yes").err
+    assert "add rates" in command("progress", "show").out
+    assert "progress: put back" in command("undo").err
+    assert "add rates" not in command("progress", "show").out
+
+
 def test_a_report_tells_of_parts_and_of_steps_that_stay_done(command: Command, told_of: str) -> None:
     """T11, P6: in the documents of a dry run, a restore, and an undo."""
     planned = command("restore", told_of, "--dry-run", "--json").json

@@ -400,7 +400,7 @@ def told_parts(outcomes: Iterable[PartOutcome], parts: Iterable[Part]) -> list[P
     The same of several sessions' progress is told once.
     """
     changed = [one for one in parts if one.scope == "progress"]
-    unsaid = changed and all(_says_nothing(one.before) and _says_nothing(one.after) for one in changed)
+    unsaid = changed and all(map(_is_unsaid, changed))
     quiet = {"planned", "restored"} if unsaid else set()
     told: list[PartOutcome] = []
     for one in outcomes:
@@ -409,12 +409,20 @@ def told_parts(outcomes: Iterable[PartOutcome], parts: Iterable[Part]) -> list[P
     return told
 
 
-def _says_nothing(side: Mapping[str, object]) -> bool:
-    """Tell whether one side of a change of progress is empty, or that of one command."""
+def _is_unsaid(change: Part) -> bool:
+    """Tell whether a change of progress leads from or to that of one command, or no further than its goal."""
     from lastgood.model.session import PROGRESS_AS_STORED  # lazily: most restores change no progress
     from lastgood.value import cast
 
-    found = cast("Progress", Fields(dict(side), what="a part").read("progress", PROGRESS_AS_STORED))
+    read = [Fields(dict(side), what="a part") for side in (change.before, change.after)]
+    before, after = (cast("Progress", one.read("progress", PROGRESS_AS_STORED)) for one in read)
+    if not (_says_nothing(before) and _says_nothing(after)):
+        return False
+    return before.goal == after.goal or is_command(before) or is_command(after)
+
+
+def _says_nothing(found: Progress) -> bool:
+    """Tell whether progress is empty but for its goal, or that of one command."""
     if not isinstance(found.tasks, tuple) or not found.replace(goal=None, tasks=()).empty:
         return False
     return not found.tasks or is_command(found)
@@ -491,6 +499,8 @@ def progress_words(progress: Progress) -> str:
         words.append(f"phase {printable(position.phase)}")
     if position.step is not None:
         words.append(f"step {position.step}" + (f"/{position.steps}" if position.steps else ""))
+    if not words and progress.goal:
+        return f"goal: {printable(progress.goal)}"
     return ", ".join(words) or "nothing done yet"
 
 
