@@ -132,11 +132,11 @@ class Deflater:
     ``came`` is what came of files that the second process was to read; their entries are not in the draft.
     """
 
-    __slots__ = ("_batch", "_batched", "_compressor", "_draft", "_plain", "_second", "_total", "came")
+    __slots__ = ("_as_it_is", "_batch", "_batched", "_compressor", "_draft", "_second", "_total", "came")
 
     def __init__(self, draft: PackDraft, compressor: Compressor, *, compressed: bool = True) -> None:
         self._draft = draft
-        self._plain = not compressed
+        self._as_it_is = not compressed
         self._compressor = compressor
         self._total = 0
         self._batch: list[Job] = []
@@ -246,7 +246,7 @@ class Deflater:
             self._draft.add(oid, *self._entry(kind, content))
 
     def _entry(self, kind: int, content: bytes) -> tuple[int, bytes]:
-        most = _MOST_STORED if self._plain else _SMALL_TREE_BYTES if kind == TREE else -1
+        most = _MOST_STORED if self._as_it_is else _SMALL_TREE_BYTES if kind == TREE else -1
         if len(content) <= most and self._draft.size + len(content) <= _AS_IT_IS_WITHIN:
             raw = _stored_entry(kind, content, adler32=self._compressor.adler32)
             return self._compressor.crc32(raw), raw
@@ -303,6 +303,7 @@ class GitWriter:
     """
 
     __slots__ = (
+        "_as_it_is",
         "_closed",
         "_compressor",
         "_copied",
@@ -318,7 +319,6 @@ class GitWriter:
         "_lent",
         "_packs",
         "_parted",
-        "_plain",
         "_rests",
         "_there",
         "_trees",
@@ -338,7 +338,7 @@ class GitWriter:
         trees: TreeMemory | None = None,
         compressed: bool = True,
     ) -> None:
-        self._plain = not compressed
+        self._as_it_is = not compressed
         self.contents: dict[bytes, bytes] = {}
         self._unremembered = 0 if compressed else _REMEMBERED_BYTES
         self._trees = TreeMemory() if trees is None else trees
@@ -694,7 +694,7 @@ class GitWriter:
         self._draft = draft
         self._packs.refresh()
         self._known = {oid for oid, _, _ in self._draft.entries}
-        self._deflater = Deflater(self._draft, self._compressor, compressed=not self._plain)
+        self._deflater = Deflater(self._draft, self._compressor, compressed=not self._as_it_is)
         self._closed = False
 
     def _stored(self, oid: bytes) -> bool:
