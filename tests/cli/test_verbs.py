@@ -534,6 +534,19 @@ def test_status_lists_what_a_repository_adds_to_the_settings(kept: Command) -> N
 
 
 @pytest.mark.damages
+def test_a_restore_that_meets_damage_says_what_mends_it(kept: Command) -> None:
+    """Rules K4, T10: nobody looked at the store before."""
+    (kept.project / "rare").write_bytes(os.urandom(50_000))
+    kept("save", "three")
+    pack = max(packs_of(kept.store), key=lambda pack: pack.stat().st_size)
+    flip(pack, pack.stat().st_size // 2)
+    (kept.project / "rare").unlink()
+    told = kept("restore", "@", "--yes", expect=3).err
+    assert "failed  rare (damaged in the store: " in told
+    assert re.search(r"mend what can be: lastgood verify --repair$", told, re.MULTILINE)
+
+
+@pytest.mark.damages
 def test_verify_says_which_checkpoints_and_files_are_hit(kept: Command) -> None:
     """Rule K4."""
     flip(max(packs_of(kept.store), key=lambda pack: pack.stat().st_mtime_ns))

@@ -296,7 +296,7 @@ def test_a_damaged_content_fails_and_its_file_stays(field: Field) -> None:
     outcomes = field.applier.apply(steps, token=TOKEN, objects=damaged, stamp=stamps(field.root)).outcomes
     assert [(one.result, one.reason) for one in outcomes] == [
         ("restored", None),
-        ("failed", "its bytes are wrong"),
+        ("failed", "damaged in the store: its bytes are wrong"),
     ]
     assert field.now() == {b"a": B, b"b": A}
 

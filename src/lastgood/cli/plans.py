@@ -21,7 +21,7 @@ from lastgood.cli.wording import (
 )
 from lastgood.ids import short
 from lastgood.model.canonical import PATH, Fields
-from lastgood.model.operation import CONFLICT, DISCARDED, NOT_BACK
+from lastgood.model.operation import CONFLICT, DAMAGED, DISCARDED, NOT_BACK
 from lastgood.model.report import MARKED, PARTLY, counts_of, planned_outcomes
 from lastgood.model.session import is_command
 from lastgood.paths import Covering, printable, to_text, ways
@@ -269,6 +269,13 @@ def chosen_later_lines(plan: RestorePlan) -> list[str]:
         return []
     which = paths[0] if len(paths) == 1 else f"each of {len(paths):,} files"
     return [f"Both versions of {which} are there then; which one stays, you choose afterwards."]
+
+
+def damage_lines(outcomes: Iterable[Outcome], call: Call) -> list[str]:
+    """Return what to do about a store that could not give back what it has."""
+    if not any((one.reason or "").startswith(DAMAGED) for one in outcomes):
+        return []
+    return [f"to see what else is damaged, and mend what can be: {call.command('verify --repair')}"]
 
 
 def choosing_lines(outcomes: Sequence[Outcome], parts: Sequence[PartOutcome]) -> list[str]:

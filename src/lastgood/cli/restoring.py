@@ -13,6 +13,7 @@ from lastgood.cli.plans import (
     beside_lines,
     choosing_lines,
     chosen_later_lines,
+    damage_lines,
     done_words,
     git_choices,
     git_offer,
@@ -749,7 +750,8 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Resto
         )
     if not console.answer(call.verb.name, report):
         console.sentence(f"wrote {called(target)} to {printable(folder)}: {report_counts(report.outcomes)}")
-        for line in (*remarks(report.outcomes), *not_held_lines(report, call, root=workspace.path)):
+        said = (*remarks(report.outcomes), *not_held_lines(report, call, root=workspace.path))
+        for line in (*said, *damage_lines(report.outcomes, call)):
             console.warn(line)
     return 0 if report.complete else OMISSIONS
 
@@ -777,7 +779,7 @@ def _tell(
             console.warn(line)
     for line in spared_lines(report.planned, target, call, workspace=workspace):
         console.warn(line, style="yellow")
-    for line in choosing_lines(report.outcomes, report.parts):
+    for line in (*choosing_lines(report.outcomes, report.parts), *damage_lines(report.outcomes, call)):
         console.warn(line)
     if any((part.scope, part.result) == ("git", "failed") for part in report.parts):
         console.warn(f"to put git back once that is mended: {again(call, to=target)}")

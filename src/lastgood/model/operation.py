@@ -84,6 +84,8 @@ CONFLICT = "conflict"
 DISCARDED = "with what is too deep in it to be kept"
 # The reason of the step that takes such a one back.
 NOT_BACK = "without what was too deep in it to be kept"
+# How the reason begins of a path whose content the store has not as it was.
+DAMAGED = "damaged in the store: "
 
 
 class Step(Value):

@@ -15,7 +15,7 @@ from lastgood.directories import (
 )
 from lastgood.disk import FULL, crowd, no_room
 from lastgood.errors import CROWDED, Damaged, NoRoom, Storage, Unsafe, crowded
-from lastgood.model.operation import DISCARDED, Outcome, Step
+from lastgood.model.operation import DAMAGED, DISCARDED, Outcome, Step
 from lastgood.model.path_safety import TreeFault, link_faults, path_faults, refuse, refuse_faults
 from lastgood.model.tree import (
     DIRECTORY,
@@ -221,7 +221,7 @@ class PlanExecutor:
         except NoRoom as error:
             raise self._full(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), step.path) from error
         except Damaged as error:
-            self._remarks[number] = ("failed", error.message)
+            self._remarks[number] = ("failed", DAMAGED + error.message)
         return number not in self._remarks
 
     def _make(self, number: int, step: Step) -> None:

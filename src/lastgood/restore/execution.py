@@ -312,7 +312,7 @@ def _refuse_lost(
     missing = context.engine.missing(step.want.oid for step in plan.of("write") if step.want is not None)
     if missing:
         raise Damaged(
-            f"{len(missing)} of the contents to put back are not in the store",
+            f"the store lacks {len(missing):,} of the contents to put back",
             hint=f"all that is left, written aside: lastgood restore {short(plan.target)} --to DIR"
             f"\nor put back what is whole by its path: lastgood restore {short(plan.target)} -- PATH"
             "\nsee what is hit: lastgood verify",

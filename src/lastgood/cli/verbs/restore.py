@@ -13,6 +13,7 @@ from lastgood.cli.plans import (
     at_work_lines,
     choosing_lines,
     chosen_later_lines,
+    damage_lines,
     part_lines,
     plan_counts,
     plan_lines,
@@ -848,7 +849,8 @@ def _tell(
     said = remarks(report.outcomes, then=_then(operation, call), root=root)
     for line in (*said, *(line for part in told for line in part_lines(part))):
         console.warn(line)
-    for line in (*choosing_lines(report.outcomes, report.parts), *(running if effective else ())):
+    left = (*choosing_lines(report.outcomes, report.parts), *damage_lines(report.outcomes, call))
+    for line in (*left, *(running if effective else ())):
         console.warn(line)
     if effective:
         console.sentence(f"the other way: {call.command('redo' if undoing else 'undo')}")
