@@ -19,6 +19,7 @@ import lastgood
 from lastgood.model.tree import Counts
 from lastgood.scanner import cache, watch
 from lastgood.scanner.read import Lister
+from lastgood.scanner.scan import _SEVERAL_DIRECTORIES
 from lastgood.scanner.select import Examiner
 from lastgood.scanner.walk import Walk
 from lastgood.workspace import Workspace
@@ -393,6 +394,12 @@ def test_whatever_is_done_to_files_both_come_to_the_same(tmp_path: Path, steps: 
     folder = tmp_path / "one"
     shutil.rmtree(folder, ignore_errors=True)
     twins = Twins(folder)
+    for number in range(_SEVERAL_DIRECTORIES):  # of fewer no names are proven, and each is listed as a whole
+        (twins.root / f"other {number}").mkdir()
+    for place in ("", "a", "b"):
+        (twins.root / place).mkdir(exist_ok=True)
+        for name in ("c", "A"):
+            (twins.root / place / name).write_text("first")
     try:
         twins.agree()
         for number, step in enumerate(steps):
