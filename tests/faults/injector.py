@@ -27,7 +27,7 @@ from tools.values import not_none
 HERE = Path(__file__).parent
 SOURCES = HERE.parent.parent / "src"
 
-_NUMBERS = Struct("<8q")
+_NUMBERS = Struct("<9q")
 _ROOTS, _ROOT_SIZE, _HIT_SIZE, _TRACE_SIZE = 4, 512, 1024, 1 << 18
 LONGEST = 20_000
 _HIT_AT = _NUMBERS.size + _ROOTS * _ROOT_SIZE
@@ -65,11 +65,15 @@ class Mode(IntEnum):
 
 @dataclass(frozen=True)
 class Blow:
-    """Which call is hit, and how. ``at`` 0 hits nothing and only counts."""
+    """Which call is hit, and how. ``at`` 0 hits nothing and only counts.
+
+    What only ``looks``, at the first of the roots, is a call as well where that is said.
+    """
 
     at: int = 0
     mode: Mode = Mode.KILL
     error: int = errno.ENOSPC
+    looks: bool = False
 
     def __str__(self) -> str:
         if self.mode in {Mode.FAIL, Mode.FAIL_FROM}:
@@ -210,7 +214,7 @@ class Injector:
     def finish(self) -> Trial:
         """Wait for the verb that was begun."""
         answer = json.loads(not_none(self._process.stdout).readline())
-        _armed, calls, _at, _mode, _error, reached, _tracing, traced = _NUMBERS.unpack_from(self._map)
+        _armed, calls, _at, _mode, _error, reached, _tracing, traced, _looks = _NUMBERS.unpack_from(self._map)
         hit = bytes(self._map[_HIT_AT:_TRACE_AT]).partition(b"\0")[0].decode(errors="replace")
         trace = bytes(self._map[_TRACE_AT : _TRACE_AT + min(traced, _TRACE_SIZE)]).decode(errors="replace")
         kinds = bytes(self._map[_KINDS_AT : _KINDS_AT + 1 + min(calls, LONGEST)])
@@ -238,7 +242,7 @@ class Injector:
         self._map[_NUMBERS.size : _HIT_AT] = names.ljust(_ROOTS * _ROOT_SIZE, b"\0")
         self._map[_HIT_AT:_TRACE_AT] = bytes(_HIT_SIZE)
         self._map[_MAP_SIZE - 1] = 0  # nothing was changed elsewhere
-        numbers = (1, 0, blow.at, int(blow.mode), blow.error, 0, int(traced), 0)
+        numbers = (1, 0, blow.at, int(blow.mode), blow.error, 0, int(traced), 0, int(blow.looks))
         self._map[0 : _NUMBERS.size] = _NUMBERS.pack(*numbers)
 
     def close(self) -> None:

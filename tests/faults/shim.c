@@ -2,9 +2,11 @@
  *
  * Preloaded into every process of a trial; the counter lives in a mapping that they share
  * (LASTGOOD_FAULT_MAP), so that N counts over all of them. The Python side (injector.py) writes the
- * same structure. Children that are started with an emptied environment get the two variables back.
+ * same structure. What only looks, at the first of the folders, is counted where that is asked for.
+ * Children that are started with an emptied environment get the two variables back.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,6 +39,7 @@ struct plan {
     int64_t reached;
     int64_t tracing;
     int64_t traced;
+    int64_t looks;
     char roots[ROOTS][ROOT_SIZE];
     char hit[HIT_SIZE];
     char trace[TRACE_SIZE];
@@ -61,10 +64,14 @@ __attribute__((constructor)) static void attach(void) {
     if (map != MAP_FAILED) plan = map;
 }
 
+static int below(const char *path, int root) {
+    size_t length = strlen(plan->roots[root]);
+    return length && !strncmp(path, plan->roots[root], length) && (path[length] == '/' || !path[length]);
+}
+
 static int inside(const char *path) {
     for (int i = 0; i < ROOTS; i++) {
-        size_t length = strlen(plan->roots[i]);
-        if (length && !strncmp(path, plan->roots[i], length) && (path[length] == '/' || !path[length])) return 1;
+        if (below(path, i)) return 1;
     }
     return 0;
 }
@@ -159,6 +166,19 @@ static int at_descriptor(const char *call, int descriptor, int kind) {
     return reached(call, full, kind);
 }
 
+static int looks_at(const char *call, int directory, const char *path) {
+    char full[PATH_MAX];
+    if (!plan || !plan->armed || !plan->looks) return 0;
+    int saved = errno;
+    if (path && path[0]) {
+        of_path(directory, path, full);
+    } else {
+        of_descriptor(directory, full);
+    }
+    errno = saved;
+    return below(full, 0) ? reached(call, full, SYNCS) : 0;
+}
+
 #define NEXT(result, name, ...) \
     static result (*next)(__VA_ARGS__); \
     if (!next) next = (result(*)(__VA_ARGS__))dlsym(RTLD_NEXT, name)
@@ -169,7 +189,8 @@ static int changes(int flags) { return (flags & (O_CREAT | O_TRUNC)) != 0 || (fl
     int name(const char *path, int flags, ...) { \
         va_list rest; va_start(rest, flags); int mode = va_arg(rest, int); va_end(rest); \
         NEXT(int, #name, const char *, int, ...); \
-        if (changes(flags) && at_path(#name, AT_FDCWD, path, GROWS) < 0) return -1; \
+        int verdict = changes(flags) ? at_path(#name, AT_FDCWD, path, GROWS) : looks_at(#name, AT_FDCWD, path); \
+        if (verdict < 0) return -1; \
         return next(path, flags, mode); \
     }
 OPEN(open)
@@ -179,7 +200,8 @@ OPEN(open64)
     int name(int directory, const char *path, int flags, ...) { \
         va_list rest; va_start(rest, flags); int mode = va_arg(rest, int); va_end(rest); \
         NEXT(int, #name, int, const char *, int, ...); \
-        if (changes(flags) && at_path(#name, directory, path, GROWS) < 0) return -1; \
+        int verdict = changes(flags) ? at_path(#name, directory, path, GROWS) : looks_at(#name, directory, path); \
+        if (verdict < 0) return -1; \
         return next(directory, path, flags, mode); \
     }
 OPENAT(openat)
@@ -294,6 +316,26 @@ ON_PATH(rename, AT_FDCWD, GROWS, (const char *path, const char *to), (path, to),
 ON_PATH(renameat, at, GROWS, (int at, const char *path, int to_at, const char *to), (at, path, to_at, to), TYPES(int, const char *, int, const char *))
 ON_PATH(renameat2, at, GROWS, (int at, const char *path, int to_at, const char *to, unsigned flags), (at, path, to_at, to, flags), TYPES(int, const char *, int, const char *, unsigned))
 ON_PATH(mknod, AT_FDCWD, GROWS, (const char *path, mode_t mode, dev_t device), (path, mode, device), TYPES(const char *, mode_t, dev_t))
+
+int statx(int at, const char *restrict path, int flags, unsigned mask, struct statx *restrict out) {
+    NEXT(int, "statx", int, const char *, int, unsigned, struct statx *);
+    return looks_at("statx", at, path) < 0 ? -1 : next(at, path, flags, mask, out);
+}
+
+int fstatat64(int at, const char *restrict path, struct stat64 *restrict out, int flags) {
+    NEXT(int, "fstatat64", int, const char *, struct stat64 *, int);
+    return looks_at("fstatat64", at, path) < 0 ? -1 : next(at, path, out, flags);
+}
+
+int fstat64(int descriptor, struct stat64 *out) {
+    NEXT(int, "fstat64", int, struct stat64 *);
+    return looks_at("fstat64", descriptor, NULL) < 0 ? -1 : next(descriptor, out);
+}
+
+DIR *fdopendir(int descriptor) {
+    NEXT(DIR *, "fdopendir", int);
+    return looks_at("fdopendir", descriptor, NULL) < 0 ? NULL : next(descriptor);
+}
 
 int msync(void *start, size_t length, int flags) {
     NEXT(int, "msync", void *, size_t, int);

@@ -17,6 +17,18 @@ def test_every_change_below_a_root_is_counted(injector: Injector, tmp_path: Path
     assert trial.calls == 6  # three files opened, three written
 
 
+def test_what_only_looks_is_counted_at_the_first_root_where_that_is_asked_for(
+    injector: Injector, tmp_path: Path
+) -> None:
+    order = {"directory": str(tmp_path), "files": 1}
+    trial = injector.run("write", order, roots=(tmp_path,), blow=Blow(looks=True))
+    assert trial.kinds[1] == Kind.GROWS
+    assert trial.kinds[trial.calls] == Kind.WRITES
+    assert set(trial.kinds[2 : trial.calls]) == {Kind.SYNCS}  # it was asked what has been opened
+    second = injector.run("write", order, roots=(tmp_path / "other", tmp_path), blow=Blow(looks=True))
+    assert list(second.kinds[1:]) == [Kind.GROWS, Kind.WRITES]
+
+
 def test_what_each_call_does_is_told(injector: Injector, tmp_path: Path) -> None:
     roots = (tmp_path / "file-0", tmp_path / "file-2")
     trial = injector.run("write", {"directory": str(tmp_path), "files": 3}, roots=roots, blow=Blow())
