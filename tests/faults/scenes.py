@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,9 +19,11 @@ IGNORED = b"debug.log"
 
 
 @contextmanager
-def opened(stage: Stage) -> Iterator[Workspace]:
+def opened(stage: Stage, *, watch: bool = False) -> Iterator[Workspace]:
     """Open the live workspace of a stage in this process."""
-    with lastgood.open(stage.workspace, store=stage.store, maintenance="off", allow_root=True) as workspace:
+    with lastgood.open(
+        stage.workspace, store=stage.store, maintenance="off", allow_root=True, watch=watch
+    ) as workspace:
         yield workspace
 
 
@@ -153,3 +156,40 @@ def assert_nothing_lost(stage: Stage, before: Tree, where: str) -> None:
                 if missing and entry.kind == "file":
                     missing.discard(workspace.read(checkpoint.id, entry.path))
     assert not missing, f"{where}: lost {missing}"
+
+
+def assert_found(stage: Stage, words: set[bytes], trial: Trial | None, where: str) -> None:
+    """What a person wrote is in the workspace, a checkpoint, or a place outside that was named.
+
+    Without the trial that named them, all such places count.
+    """
+    missing = {one for one in words if not any(one in held for held in contents_of(stage.tree()))}
+    if missing and trial is not None:
+        named = {line.partition(" ")[2] for line in trial.lines if line.startswith("kept ")}
+        kept = [content for path in named for content in _contents_at(path)]
+        missing = {one for one in missing if not any(one in held for held in kept)}
+    elif missing:
+        kept = [
+            held for folder in stage.store.glob("workspaces/*/kept") for held in contents_of(tree_of(folder))
+        ]
+        missing = {one for one in missing if not any(one in held for held in kept)}
+    if missing:
+        with opened(stage) as workspace:
+            for checkpoint in workspace.list():
+                for entry in workspace.entries(checkpoint.id):
+                    if missing and entry.kind == "file":
+                        held = workspace.read(checkpoint.id, entry.path)
+                        missing = {one for one in missing if one not in held}
+    assert not missing, f"{where}: lost {sorted(missing)}"
+
+
+def _contents_at(path: str) -> list[bytes]:
+    if os.path.isdir(path):
+        return [
+            held
+            for place, _, names in os.walk(path)
+            for name in names
+            for held in _contents_at(f"{place}/{name}")
+        ]
+    with open(path, "rb") as file:
+        return [file.read()]

@@ -62,13 +62,14 @@ def sweep(
     check: Callable[[Trial, str], None],
     points: int,
     state: str = "template",
+    meanwhile: Callable[[int], None] | None = None,
 ) -> int:
     """Hit one call after another, each in a fresh copy, and check what is left; return the calls.
 
     ``points`` is how many calls the short form tries. The checker gets the trial and a sentence
-    that says what was hit.
+    that says what was hit. ``meanwhile`` is what is done, by a call's number, while one is paused at.
     """
-    strikes = _Strikes(injector, stage, verb, parameters, blow=blow, state=state)
+    strikes = _Strikes(injector, stage, verb, parameters, blow=blow, state=state, meanwhile=meanwhile)
     for at in strikes.chosen(points):
         strikes.check(at, check)
     return strikes.told()
@@ -109,7 +110,9 @@ class _Strikes:
         *,
         blow: Blow,
         state: str,
+        meanwhile: Callable[[int], None] | None = None,
     ) -> None:
+        self._meanwhile = meanwhile
         self._injector, self._stage, self._state = injector, stage, state
         self._verb, self._blow = verb, blow
         self._order = {"workspace": str(stage.workspace), "store": str(stage.store), **parameters}
@@ -122,7 +125,11 @@ class _Strikes:
         self._stage.reset(self._state)
         blow = replace(self._blow, at=at)
         roots, traced = self._stage.roots, at == 0
-        return self._injector.run(self._verb, self._order, roots=roots, blow=blow, traced=traced)
+        self._injector.start(self._verb, self._order, roots=roots, blow=blow, traced=traced)
+        if self._meanwhile is not None and self._injector.paused():
+            self._meanwhile(at)
+            self._injector.go_on()
+        return self._injector.finish()
 
     def chosen(self, points: int) -> list[int]:
         """Return the numbers of the calls to hit."""

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from faults.cli import Bench
-from faults.injector import Blow, Injector, Mode, Trial
-from faults.scenes import opened, recover
+from faults.injector import Blow, Injector, Mode
+from faults.scenes import assert_found, opened, recover
 from faults.stage import Stage, tree_of
 from tools.long_form import LONG
 
@@ -115,41 +115,6 @@ def _edit(stage: Stage, editor: Editor) -> set[bytes]:
     return done
 
 
-def _assert_found(stage: Stage, words: set[bytes], trial: Trial | None, where: str) -> None:
-    missing = {one for one in words if not any(one in held for held in _contents(stage.workspace))}
-    if missing and trial is not None:
-        named = {line.partition(" ")[2] for line in trial.lines if line.startswith("kept ")}
-        kept = [content for path in named for content in _contents_at(path)]
-        missing = {one for one in missing if not any(one in held for held in kept)}
-    elif missing:
-        kept = [held for folder in stage.store.glob("workspaces/*/kept") for held in _contents(folder)]
-        missing = {one for one in missing if not any(one in held for held in kept)}
-    if missing:
-        with opened(stage) as workspace:
-            for checkpoint in workspace.list():
-                for entry in workspace.entries(checkpoint.id):
-                    if missing and entry.kind == "file":
-                        held = workspace.read(checkpoint.id, entry.path)
-                        missing = {one for one in missing if one not in held}
-    assert not missing, f"{where}: lost {sorted(missing)}"
-
-
-def _contents(folder: Path) -> list[bytes]:
-    return [content for _, content in tree_of(folder).values() if isinstance(content, bytes)]
-
-
-def _contents_at(path: str) -> list[bytes]:
-    if os.path.isdir(path):
-        return [
-            held
-            for place, _, names in os.walk(path)
-            for name in names
-            for held in _contents_at(f"{place}/{name}")
-        ]
-    with open(path, "rb") as file:
-        return [file.read()]
-
-
 def _ours(stage: Stage) -> list[bytes]:
     """Return what of ours is in the workspace."""
     return [path for path in tree_of(stage.workspace) if b".lastgood" in path]
@@ -195,7 +160,7 @@ def test_an_edit_at_any_call_of_a_restore_is_not_lost(
         injector.go_on()
         trial = injector.finish()
         assert trial.status == 0, f"{where}: {trial.lines}"
-        _assert_found(stage, words, trial, f"{how}, {where} ({trial.hit})")
+        assert_found(stage, words, trial, f"{how}, {where} ({trial.hit})")
         assert _ours(stage) == [], f"{where} ({trial.hit})"
 
 
@@ -222,7 +187,7 @@ def test_what_is_written_to_a_file_held_open_at_any_call_is_not_lost(
             for text, name in words.items() if late else ():
                 files[name].write(text)
         assert trial.status == 0, trial.lines
-        _assert_found(stage, set(words), trial, f"held open, stopped before call {at} ({trial.hit})")
+        assert_found(stage, set(words), trial, f"held open, stopped before call {at} ({trial.hit})")
         assert _ours(stage) == [], trial.hit
 
 
@@ -241,7 +206,7 @@ def test_an_edit_before_a_restore_was_killed_is_not_lost_in_its_recovery(
         with opened(stage) as workspace:
             recover(workspace, roll_back=roll_back)
             assert workspace.status().state == "idle", where
-        _assert_found(stage, words, None, f"{how}, killed, {where} ({trial.hit})")
+        assert_found(stage, words, None, f"{how}, killed, {where} ({trial.hit})")
         assert _ours(stage) == [], f"{where} ({trial.hit})"
 
 
