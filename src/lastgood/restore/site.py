@@ -233,7 +233,7 @@ class Threads:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for told in self._started:
+        for told in tuple(self._started):  # whoever is still at work may take one out
             told.put((_nothing, True))
 
     def begin(self, work: Work) -> None:
