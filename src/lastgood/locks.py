@@ -400,7 +400,10 @@ def _open(path: bytes, *, store: bytes) -> int:
         return os.open(path, os.O_RDWR | flags, PRIVATE_FILE)
     except OSError as error:
         if error.errno in _READ_ONLY:
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except FileNotFoundError:  # nobody has held it yet, and it cannot be made
+                raise error from None
         if error.errno in _FULL and (os.path.lexists(path) or _spared(store, path)):
             return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         raise

@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -354,20 +355,30 @@ def test_a_full_disk_is_told_and_costs_nothing_earlier(kept: Command) -> None:
     kept("save", "now there is room")
 
 
-@pytest.mark.skipif(not ROOT, reason="mounting takes root")
-def test_a_store_on_a_read_only_medium_is_told(kept: Command) -> None:
-    before = picture(kept.project), picture(kept.store)
-    if os.system(f"mount --bind {kept.store} {kept.store} 2>/dev/null") != 0:
-        pytest.skip("mounting is not allowed here")
+@pytest.fixture
+def sealed(kept: Command) -> Iterator[Command]:
+    """Return the command with its store on a medium that cannot be written."""
+    if not ROOT or os.system(f"mount --bind {kept.store} {kept.store} 2>/dev/null") != 0:
+        pytest.skip("mounting takes root")
     try:
         assert os.system(f"mount -o remount,bind,ro {kept.store}") == 0
-        (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
-        told(kept("save", expect=None), 1)
-        told(kept("restore", "one", "--yes", expect=None), 1)
-        assert (kept.project / "a.txt").read_text(encoding="utf-8") == "third\n"
+        yield kept
     finally:
         os.system(f"umount {kept.store}")
-    assert picture(kept.store) == before[1]
+
+
+def test_a_store_on_a_read_only_medium_is_told(sealed: Command) -> None:
+    before = picture(sealed.store)
+    (sealed.project / "a.txt").write_text("third\n", encoding="utf-8")
+    told(sealed("save", expect=None), 1)
+    told(sealed("restore", "one", "--yes", expect=None), 1)
+    assert (sealed.project / "a.txt").read_text(encoding="utf-8") == "third\n"
+    assert picture(sealed.store) == before
+
+
+def test_a_lock_that_a_read_only_medium_lacks_is_not_called_missing(sealed: Command) -> None:
+    assert not (sealed.store / "locks" / "maintenance.lock").exists()
+    assert "maintenance.lock: Read-only file system" in sealed("verify", expect=1).err
 
 
 @pytest.mark.parametrize(
