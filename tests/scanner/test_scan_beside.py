@@ -7,12 +7,15 @@ import os
 import resource
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from lastgood import worker
 from lastgood.host import SystemClock
+from lastgood.objects import deflate_process
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner import beside, select
 from lastgood.scanner.states import Sheet
@@ -48,7 +51,9 @@ def clock() -> Meddler:
 
 @pytest.fixture
 def desk(tmp_path: Path, clock: Meddler, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """Return a desk from whose second file on another process reads."""
+    """Return a desk from whose second file on another process reads, whatever else is in this one."""
+    monkeypatch.setattr(worker, "_count", int)
+    monkeypatch.setattr(deflate_process, "_MOST_RESIDENT_BYTES", sys.maxsize)
     monkeypatch.setattr(select, "_BESIDE_BYTES", 1)
     monkeypatch.setattr(beside, "_BATCH_BYTES", 4_000)
     store = os.fsencode(tmp_path / "engine")
