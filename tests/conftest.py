@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import gc
 import inspect
@@ -17,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from functools import partial
-from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -35,7 +33,7 @@ from tools.judge import git_faults
 if TYPE_CHECKING:
     from tools.event_loops import Loop
 
-pytest_plugins = ["tools.chance", "tools.costs"]
+pytest_plugins = ["tools.chance", "tools.costs", "tools.threads"]
 
 HERE = Path(__file__).parent
 MEMORY = Path("/dev/shm")
@@ -71,31 +69,6 @@ GIT_ENVIRONMENT = {
     "GIT_COMMITTER_EMAIL": "tester@example.org",
 }
 
-
-def as_without_waiting_threads() -> None:
-    """Have verbs in a worker of xdist go the ways of most programs, which have one thread.
-
-    The worker's other thread waits for the controller. Beside any thread scans, the collector of cycles and
-    the helper of a first save go other ways (decision 022); for `beside` in scripts/check it counts.
-    """
-    waiting = _thread._count()
-
-    def others() -> int:
-        return max(0, _thread._count() - waiting)
-
-    def forked() -> None:
-        nonlocal waiting  # some versions of Python count them in a fork, though it has none
-        waiting = min(waiting, _thread._count())
-
-    os.register_at_fork(after_in_child=forked)
-
-    for name in ("lastgood.worker", "lastgood.workspace", "lastgood.workspace.opened"):
-        assert hasattr(import_module(name), "_count")
-        vars(import_module(name))["_count"] = others
-
-
-if "PYTEST_XDIST_WORKER" in os.environ and "LASTGOOD_TESTS_BESIDE" not in os.environ:
-    as_without_waiting_threads()
 
 # A machine that is busy with other things is no fault of what is tested: nothing here asserts a duration.
 # Nor does how many draws were filtered or how large they came out by chance.

@@ -28,9 +28,11 @@ def lives(pid: int) -> bool:
 def eventually(so: Callable[[], bool]) -> bool:
     """Wait until something is so; False if that takes longer than is to be expected."""
     ends = time.monotonic() + LONG
-    while not so() and time.monotonic() < ends:
+    while not so():  # asked once more, what was so for a moment might not be any more
+        if time.monotonic() > ends:
+            return False
         time.sleep(0.02)
-    return so()
+    return True
 
 
 def eventually_gone(pid: int) -> bool:
