@@ -68,7 +68,8 @@ async def by_wait_for(call: Call, held: Held) -> None:
     task = asyncio.ensure_future(call())
     await Loop("asyncio").until(held.begun)
     waiting = asyncio.ensure_future(asyncio.wait_for(task, 0.01))
-    await asyncio.sleep(0.05)
+    while not task.cancelling():  # noqa: ASYNC110 - it tells nobody
+        await asyncio.sleep(0.001)
     await let_go_later(held)
     with pytest.raises(TimeoutError):
         await waiting
