@@ -22,7 +22,7 @@ from lastgood.restore.look import entry_at, open_regular
 from lastgood.restore.plan import inverse
 from tools.forest import TOKEN, Field, Names, Node, folder, stamps
 from tools.forks import die_before, ended, forked
-from tools.living import times_open
+from tools.living import descriptors, times_open
 from tools.values import not_none
 
 names = st.sampled_from([b"a", b"a-b", b"a.b", b"b", b"c", b"\xff\n", b"-x", b"ign", b"ign2"])
@@ -404,12 +404,12 @@ def test_what_was_swapped_for_a_pipe_is_not_left_open(tmp_path: Path) -> None:
     """T12: a file is opened, and only then known to be one."""
     os.mkfifo(tmp_path / "file")
     directory = os.open(tmp_path, os.O_RDONLY)
-    before = os.listdir("/proc/self/fd")
+    before = descriptors()
 
     with pytest.raises(FileNotFoundError):
         open_regular(b"file", directory)
 
-    assert os.listdir("/proc/self/fd") == before
+    assert descriptors() == before
     os.close(directory)
 
 
@@ -432,11 +432,11 @@ def test_no_directory_is_left_open_once_all_names_are_on_the_disk(field: Field) 
     names: Names = {b"d%d" % number: folder({b"in": folder({b"x": (0o644, b"old")})}) for number in range(40)}
     field.lay(names)
     steps = field.plan({name: folder({b"in": folder({b"x": (0o644, b"new")})}) for name in names})
-    before = os.listdir("/proc/self/fd")
+    before = descriptors()
 
     field.apply(steps)
 
-    assert os.listdir("/proc/self/fd") == before
+    assert descriptors() == before
 
 
 def test_nothing_is_changed_before_what_has_to_be_there_is(field: Field) -> None:
