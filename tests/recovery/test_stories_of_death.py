@@ -172,7 +172,9 @@ def test_an_agent_that_lives_through_many_shells_is_never_taken_for_dead(lastgoo
         text=True,
     ) as agent:
         assert agent.stdout is not None
-        while not select.select([agent.stdout], [], [], 1)[0]:
+        is_done = False
+        while not is_done:
+            is_done = bool(select.select([agent.stdout], [], [], 1)[0])
             seen += lastgood("session", "list", "--json").json["sessions"]
         failed = agent.stdout.readline()
         refused = lastgood("recover", "--rollback", expect=None)

@@ -225,8 +225,9 @@ def test_a_living_owner_keeps_its_session_under_many_shells(lastgood: Command, t
     calls = f"(for n in 1 2 3 4; do {each}; done) & (for n in 5 6 7 8; do {each}; done) & wait"
     script = f"{START}; ONE='{sys.executable} {COMMAND} progress set --step'; export ONE; {calls}"
     with living(lastgood, f"{script}; echo over > {tmp_path}/over") as running:
-        states = set()
-        while not (tmp_path / "over").exists() and running.poll() is None:
+        states, is_over = set(), False
+        while not is_over:
+            is_over = (tmp_path / "over").exists() or running.poll() is not None
             states |= {one["state"] for one in lastgood("session", "list", "--json").json["sessions"]}
         assert states == {"active"}
         assert owner(lastgood) == running.pid
