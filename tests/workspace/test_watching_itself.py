@@ -48,6 +48,8 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
     monkeypatch.setattr(DirectoryWatch, "cover", noted)
     monkeypatch.setattr(scan, "_SECONDS", 3600.0)  # however slow the machine
+    for longest in ("_REST", "_MOST"):  # nothing is written meanwhile
+        monkeypatch.setattr(rest, longest, 3600.0)
     # Whatever is mounted anywhere, as by other tests, makes a scan look at everything.
     monkeypatch.setattr(DirectoryWatch, "_hear_of_mounts", lambda _self: None)
     return found
@@ -358,7 +360,6 @@ def test_what_was_found_is_written_down_when_nobody_calls_for_a_while_and_at_the
         (project / "a" / "file").write_text(text)
         watched.save()
 
-    monkeypatch.setattr(rest, "_MOST", 3600.0)
     [records] = Path(watched.store).glob("workspaces/*/scan.records")
     own, before = not_none(watched._state._watch), records.read_bytes()
     not_none(own._rest).end()  # there may be a thread by now
@@ -448,11 +449,8 @@ async def test_beside_threads_too_a_large_folder_is_watched(
 def test_a_thread_that_waits_to_write_hinders_no_other_workspace(
     watched: Workspace, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rest, "_REST", 3600.0)
     monkeypatch.setattr(scan, "MOST_FILES", 0)
     own = not_none(watched._state._watch)
-    not_none(own._rest).end()  # there may be a thread by now
-    own._rest = rest.RestThread()
     (tmp_path / "other").mkdir()
     with lastgood.open(tmp_path / "other", store=watched.store, maintenance="off") as other:
         for text in ("second", "third"):
