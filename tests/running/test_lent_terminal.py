@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tools.command import COMMAND, PATIENCE, Command
-from tools.living import eventually, eventually_gone, lives, state, written
+from tools.living import descendants, eventually, eventually_gone, lives, state, written
 from tools.terminal import Shell, Terminal
 from tools.values import not_none
 
@@ -62,17 +62,22 @@ def test_what_is_typed_goes_to_the_command(direct: Callable[..., Terminal]) -> N
 
 
 def test_nothing_of_ours_is_shown_while_the_command_has_the_terminal(
-    direct: Callable[..., Terminal], lastgood: Command
+    direct: Callable[..., Terminal], lastgood: Command, tmp_path: Path
 ) -> None:
     """P8c: checkpoints by interval go on."""
     lastgood.environment["LASTGOOD_AUTO_INTERVAL"] = "1s"
-    work = "clear; for i in $(seq 8); do echo $i > file; sleep 0.5; done; tput cup 0 0; printf x; read word"
-    with direct("sh", "-c", work) as seen:
+
+    def several_were_made() -> bool:
+        kinds = [one["kind"] for one in lastgood("list", "--json").json["checkpoints"]]
+        return kinds.count("auto") >= 2
+
+    works = f"until [ -e {tmp_path}/enough ]; do date +%N > file; sleep 0.1; done"
+    with direct("sh", "-c", f"clear; {works}; tput cup 0 0; printf x; read word") as seen:
+        assert eventually(several_were_made)
+        (tmp_path / "enough").touch()
         seen.until(lambda: seen.shown == ["x"])
         seen.type("\n")
         seen.end()
-    kinds = [one["kind"] for one in lastgood("list", "--json").json["checkpoints"]]
-    assert kinds.count("auto") >= 2
 
 
 def test_that_its_output_is_not_recorded_is_said(direct: Callable[..., Terminal], lastgood: Command) -> None:
@@ -172,6 +177,8 @@ def test_a_code_of_130_without_ctrl_c_near_is_a_failure(
         seen.until("ready")
         seen.type("\x03")
         seen.until("caught")
+        # Whoever else hears the key has heard it, and waits again.
+        assert eventually(lambda: {state(one) for one in descendants(seen.pid)} == {"S"})
         seen.type("line\n")
         assert seen.end() == 130
         assert any("it ended with exit code 130" in line for line in seen.shown)
