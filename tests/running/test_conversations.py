@@ -24,6 +24,7 @@ from lastgood.conversation.hosts import Chosen, FoundConversation, claude_folder
 from lastgood.conversation.reader import resume_command
 from lastgood.conversation.search import _works_beside
 from lastgood.errors import Storage
+from lastgood.model.checkpoint import Checkpoint
 from lastgood.sessions import conversation
 from lastgood.workspace import Workspace
 from lastgood.workspace.running.context import RunContext
@@ -124,6 +125,18 @@ class Agents:
 def up(control: Path) -> list[dict[str, Any]]:
     """Return the agents that have said where their files are."""
     return [json.loads(file.read_text()) for file in sorted(control.glob("up-*"))]
+
+
+def goes_round(run: subprocess.Popen[bytes]) -> None:
+    """Wait until a run has gone to sleep so often that it has looked at all processes anew meanwhile."""
+    file, before = Path(f"/proc/{run.pid}/status"), list[int]()
+
+    def has_slept() -> bool:
+        times = next(line for line in file.read_text().splitlines() if line.startswith("voluntary_ctxt"))
+        before.append(int(times.split()[1]))
+        return before[-1] > before[0] + 20
+
+    assert eventually(has_slept)
 
 
 def whole(path: str) -> bytes:
@@ -400,7 +413,7 @@ def test_what_a_stranger_wrote_before_the_agent_began_is_not_the_agents(
     time.sleep(1)
     (control / "end").touch()
     assert rival.wait() == 0
-    time.sleep(0.5)
+    goes_round(run)
     go.touch()
     time.sleep(1)
     assert not agents.keeps()
@@ -462,8 +475,11 @@ def test_a_named_conversation_of_another_folder_needs_to_be_of_the_workspace(
     file.parent.mkdir(parents=True)
     file.write_text('{"type":"summary"}\n' + line + "\n")
     claude = tmp_path / "claude"
-    claude.write_text("sleep 1; echo x > b")
-    lastgood("run", "--", "sh", str(claude), "--resume", one)
+    waits = f"until [ -e {agents.control}/end ]; do sleep 0.05; done"
+    claude.write_text(f"{waits if inside else 'sleep 1'}; echo x > b")
+    run = agents.start("run", "--", "sh", str(claude), "--resume", one)
+    assert not inside or eventually(agents.keeps)
+    assert agents.end(run)[0] == 0
     assert workspace.get_session().session.transcript == (str(file) if inside else None)
 
 
@@ -677,9 +693,15 @@ def test_an_interval_makes_a_checkpoint_of_the_conversation_so_far(
     lastgood.environment["LASTGOOD_AUTO_INTERVAL"] = "1s"
     run = agents.start("run", "--", *agents.words("codex"))
     agents.kept()
-    assert eventually(lambda: any(one.conversation for one in workspace.list()))
-    newest = next(one for one in workspace.list() if one.conversation)
-    assert (newest.kind, not_none(newest.conversation).messages) == ("auto", 2)
+
+    def whole_ones() -> list[Checkpoint]:
+        """Return those with all that was said; one may have been made before."""
+        found = [(one, one.conversation) for one in workspace.list()]
+        return [one for one, said in found if said is not None and said.messages == 2]
+
+    assert eventually(lambda: whole_ones() != [])
+    newest, *_ = whole_ones()
+    assert newest.kind == "auto"
     assert workspace.transcript(newest.id) == whole(up(agents.control)[0]["path"])
     assert agents.end(run)[0] == 0
 
