@@ -34,6 +34,8 @@ VERBS = frozenset({"save", "create", "status", "watch"})
 HOOK = "hook"
 # Who is busy does not greet: the command is as quick by itself.
 _GREETING_SECONDS = 0.05
+# But for what only the resident can do: to watch one more workspace.
+_BUSY_SECONDS = 5.0
 # How often it is looked whether the resident was stopped meanwhile, and how long an interrupted command
 # waits to hear what became of it.
 _LOOK_SECONDS = 0.5
@@ -152,7 +154,7 @@ def asked(place: str, words: "Sequence[str]", *, id: str, given: bytes | None = 
     nothing was done, and with `BROKEN` where the resident went away before it said what came of the command:
     some of it may be done.
     """
-    connection = _connected(place)
+    connection = _connected(place, patience=_BUSY_SECONDS if "--background" in words else _GREETING_SECONDS)
     try:
         # Where a standard stream is closed, ours would be taken for it.
         return _asked(connection, words, id=id, given=given) if connection.fileno() > 2 else DECLINED
@@ -235,13 +237,13 @@ def _variable(name: bytes) -> str:
     return posix.environ.get(name, b"").decode("utf-8", "surrogateescape")
 
 
-def _connected(place: str) -> "socket":
+def _connected(place: str, *, patience: float) -> "socket":
     from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM, socket
 
     connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC)
     folder = -1
     try:
-        connection.settimeout(_GREETING_SECONDS)
+        connection.settimeout(patience)
         name = place.encode("utf-8", "surrogateescape")
         if len(name) > _LONGEST_NAME:
             flags = posix.O_PATH | posix.O_DIRECTORY | posix.O_CLOEXEC

@@ -24,13 +24,14 @@ import lastgood
 from lastgood.cli.verbs.install import QUICK
 from lastgood.context import Context
 from lastgood.errors import Busy, Unsupported
+from lastgood.locks import FlockLocks
 from lastgood.scanner import watch as scanner_watch
 from lastgood.workspace import open_as, watching
 from lastgood.workspace.opened import OpenWorkspace, Proposal
-from lastgood.workspace.residence import Watching, greeted
+from lastgood.workspace.residence import Greeting, Watching, greeted
 from lastgood.workspace.watching import Watches
 from tools.command import COMMAND, SOURCE, Command, told
-from tools.living import eventually
+from tools.living import eventually, eventually_gone
 from tools.long_form import LONG
 from tools.values import not_none
 from tools.watcher import Watcher, asked
@@ -60,10 +61,22 @@ def on_demand(kept: Command) -> Iterator[Command]:
 
 
 def _end(command: Command) -> None:
-    found = greeted(os.fsencode(command.store))
-    if found is not None:
-        os.kill(found.pid, signal.SIGKILL)
-        assert eventually(lambda: not os.path.exists(f"/proc/{found.pid}/exe"))
+    pid = FlockLocks(os.fsencode(command.store)).server()  # one that is busy does not greet
+    if pid is not None:
+        os.kill(pid, signal.SIGKILL)
+        assert eventually_gone(pid)
+
+
+def found(command: Command) -> Greeting:
+    """Wait until a process greets, and return what it says; one that is busy does not at once."""
+    said: list[Greeting | None] = []
+
+    def greets() -> bool:
+        said.append(greeted(os.fsencode(command.store)))
+        return said[-1] is not None
+
+    assert eventually(greets)
+    return not_none(said[-1])
 
 
 @contextmanager
@@ -211,13 +224,32 @@ def test_what_a_call_began_before_it_was_broken_off_is_begun_once(kept: Command)
 
 def test_one_process_watches_several_workspaces_and_serves_both(kept: Command, beside: Command) -> None:
     with background(kept, "--rest", "100ms") as pid:
-        assert beside("watch", "--background", "--rest", "100ms", "--json").json["pid"] == pid
+        assert json.loads(asked(beside, "watch", "--background", "--rest", "100ms", "--json"))["pid"] == pid
         for command in (kept, beside):
             (command.project / "newest.txt").write_text("newest\n")
         for command in (kept, beside):
             assert eventually(partial(_is_saved, command))
             assert command("status", "--json").json["resident_note"] is None
             served_hook(command, "SessionStart", source="startup")
+
+
+def test_who_wants_another_workspace_watched_waits_for_one_that_is_busy(
+    kept: Command, beside: Command
+) -> None:
+    """It alone can do that: another would be in its way."""
+    waiting = "from lastgood import client; client._BUSY_SECONDS = 600; client.run()"
+    with background(kept) as pid:
+        os.kill(pid, signal.SIGSTOP)
+        asking = subprocess.Popen(
+            [sys.executable, "-c", waiting, "watch", "--background", "--json"],
+            cwd=beside.project,
+            env=beside.environment | {"PYTHONPATH": SOURCE},
+            stdout=subprocess.PIPE,
+        )
+        with pytest.raises(subprocess.TimeoutExpired):
+            asking.wait(0.5)
+        os.kill(pid, signal.SIGCONT)
+        assert json.loads(asking.communicate()[0])["pid"] == pid
 
 
 def test_one_that_is_only_worked_in_is_taken_up_and_left_to_who_wants_it(
@@ -230,9 +262,7 @@ def test_one_that_is_only_worked_in_is_taken_up_and_left_to_who_wants_it(
         assert beside("status", "--json").json["resident_note"]["code"] == "on-demand"
         with Watcher(beside).process as watcher:
             assert eventually(lambda: Watching(_context(beside)).is_watched)
-            found = greeted(os.fsencode(kept.store))
-            assert found is not None
-            assert found.pid == pid
+            assert found(kept).pid == pid
             watcher.kill()
 
 
@@ -419,13 +449,11 @@ def test_a_hook_starts_one_that_has_nothing_of_who_started_it(on_demand: Command
     )
     os.close(inherited)
     os.close(other)
-    assert eventually(lambda: greeted(os.fsencode(on_demand.store)) is not None)
-    found = greeted(os.fsencode(on_demand.store))
-    assert found is not None
-    assert (found.is_same, found.is_by_hand) == (True, False)
-    place = Path(f"/proc/{found.pid}")
+    resident = found(on_demand)
+    assert (resident.is_same, resident.is_by_hand) == (True, False)
+    place = Path(f"/proc/{resident.pid}")
     assert os.readlink(place / "cwd") == "/"
-    assert os.getsid(found.pid) == found.pid
+    assert os.getsid(resident.pid) == resident.pid
     assert b"s3cret" not in (place / "environ").read_bytes()
     assert {os.readlink(place / "fd" / str(number)) for number in range(3)} == {"/dev/null"}
     open_files = {os.readlink(one) for one in (place / "fd").iterdir()}
@@ -442,17 +470,15 @@ def test_a_save_starts_one_where_that_is_configured(on_demand: Command, value: s
     turn = on_demand.store / "locks" / "resident.turn"
     assert turn.exists() is bool(starts)
     if starts:
-        assert eventually(lambda: greeted(os.fsencode(on_demand.store)) is not None)
+        found(on_demand)
 
 
 def test_of_two_that_are_started_at_once_one_stays(on_demand: Command) -> None:
     words = [sys.executable, "-I", "-c", _RUN, SOURCE, str(on_demand.project), str(on_demand.store), ""]
     both = [subprocess.Popen(words, env=on_demand.environment) for _ in range(2)]
     assert eventually(lambda: any(one.poll() is not None for one in both))
-    assert eventually(lambda: greeted(os.fsencode(on_demand.store)) is not None)
-    found = greeted(os.fsencode(on_demand.store))
-    assert found is not None
-    (left,) = [one for one in both if one.pid == found.pid]
+    resident = found(on_demand)
+    (left,) = [one for one in both if one.pid == resident.pid]
     assert left.poll() is None
     left.kill()
     for one in both:
@@ -475,9 +501,7 @@ def test_it_leaves_when_nothing_happens(kept: Command) -> None:
 
 def test_one_in_a_terminal_takes_over_from_one_on_demand(on_demand: Command) -> None:
     hook(on_demand, "SessionStart", source="startup")
-    assert eventually(lambda: greeted(os.fsencode(on_demand.store)) is not None)
-    before = greeted(os.fsencode(on_demand.store))
-    assert before is not None
+    found(on_demand)
     with subprocess.Popen(
         [sys.executable, COMMAND, "watch"],
         cwd=on_demand.project,
@@ -562,7 +586,7 @@ def test_it_is_told_where_it_runs_and_why_it_does_not(kept: Command) -> None:
 
 
 def _end_when_there(command: Command) -> None:
-    assert eventually(lambda: greeted(os.fsencode(command.store)) is not None)
+    found(command)
     _end(command)
 
 
@@ -591,7 +615,7 @@ def _resident(command: Command) -> subprocess.Popen[bytes]:
     """Start one on demand, and wait until it answers."""
     words = [sys.executable, "-I", "-c", _RUN, SOURCE, str(command.project), str(command.store), ""]
     process = subprocess.Popen(words, env=command.environment)
-    assert eventually(lambda: greeted(os.fsencode(command.store)) is not None)
+    found(command)
     return process
 
 

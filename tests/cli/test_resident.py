@@ -24,7 +24,7 @@ import lastgood
 from tools.command import COMMAND, PATIENCE, Command, Done
 from tools.long_form import examples
 from tools.operations import STEPS, Step, take
-from tools.watcher import Watcher, alone, answering, asked, called, timeless
+from tools.watcher import Watcher, alone, answering, asked, called, hurried, timeless
 
 
 @pytest.fixture
@@ -290,7 +290,7 @@ def test_a_store_that_was_moved_away_is_served_no_more(kept: Command, resident: 
 def test_one_that_is_stopped_keeps_nobody_and_does_nothing_twice(kept: Command, resident: Watcher) -> None:
     (kept.project / "a.txt").write_text("while it was stopped\n")
     resident.process.send_signal(signal.SIGSTOP)
-    done = called(kept, "save", "once", "--json")
+    done = hurried(kept, "save", "once", "--json")
     assert (done.served, done.code) == (False, 0)
     resident.process.send_signal(signal.SIGCONT)
     resident.greets()

@@ -24,7 +24,7 @@ from tools.command import PATIENCE, SOURCE, Command
 from tools.forks import be_nobody, ended, forked
 from tools.living import eventually, lives, state
 from tools.long_form import LONG
-from tools.watcher import Watcher, alone, answering, called
+from tools.watcher import Watcher, alone, answering, called, hurried
 
 ROOT = os.geteuid() == 0
 as_root = pytest.mark.skipif(not ROOT, reason="to be another user takes root")
@@ -242,7 +242,7 @@ def test_of_two_hundred_clients_at_once_none_does_harm(kept: Command) -> None:
                     refused += 1
             assert refused
             _change(kept, 1)
-            done = called(kept, "save", "in the crowd", "--json")
+            done = hurried(kept, "save", "in the crowd", "--json")
             assert done.code == 0
         watcher.greets()
         assert eventually(lambda: called(kept, "status").served)

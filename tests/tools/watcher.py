@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,11 +97,30 @@ def timeless(text: str) -> str:
     return re.sub(r"\(\d.* [KM]iB\)", "SIZE", text)
 
 
+# Starts the command as ever, but it waits to be greeted.
+_WAITING = (
+    f"import sys; sys.path[0] = {SOURCE!r}; from lastgood import client; "
+    f"client._GREETING_SECONDS = {PATIENCE}; client.run_for([sys.executable, {COMMAND!r}])"
+)
+
+
 def called(command: Command, *words: str, cwd: Path | None = None, **env: str) -> Call:
+    """Run the command; however busy the machine is, a resident greets in time."""
+    return _run(command, "-c", _WAITING, *words, cwd=cwd, env=env)
+
+
+def hurried(command: Command, *words: str) -> Call:
+    """Run the command, which does its work itself unless it is greeted at once."""
+    return _run(command, COMMAND, *words)
+
+
+def _run(
+    command: Command, *words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> Call:
     done = subprocess.run(
-        [sys.executable, "-Ximporttime", COMMAND, *words],
+        [sys.executable, "-Ximporttime", *words],
         cwd=cwd or command.project,
-        env=command.environment | env,
+        env=command.environment | dict(env or {}),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=PATIENCE,
@@ -134,7 +153,7 @@ def answering(
 
 def asked(command: Command, *words: str) -> bytes:
     """Return what the resident has the command print, asked from a process that forks for it."""
-    ask = "from lastgood import client; client._GREETING_SECONDS = 60; client.run()"
+    ask = "from lastgood import client; client._GREETING_SECONDS = client._BUSY_SECONDS = 60; client.run()"
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", ask, *words],
         cwd=command.project,
