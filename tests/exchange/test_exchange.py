@@ -314,6 +314,41 @@ def test_a_reduced_copy_that_stays_is_named_with_the_way_to_the_whole_one(
         assert there.read(saved.id, ".env") == b"CODE=very private words\n"
 
 
+def test_where_the_folder_of_an_import_is_there_it_is_named(
+    workspace: Workspace, project: Path, store: Path, tmp_path: Path, parcel: Path
+) -> None:
+    """S19: it cannot be attached to another folder, so that is not what is said to be typed."""
+    saved = workspace.save("one").checkpoint
+    workspace.export(parcel)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    said = module(elsewhere, store, "import", str(parcel)).stdout
+
+    assert "attach" not in said
+    assert f"-C {project} " in said
+    assert saved.short_id in module(project, store, "list").stdout
+
+
+def test_what_is_said_to_be_typed_after_an_import_attaches_it(
+    workspace: Workspace, project: Path, tmp_path: Path, other: Path, parcel: Path
+) -> None:
+    """Output: in the folder that somebody chooses, also where the import was told of another one."""
+    saved = workspace.save("one").checkpoint
+    workspace.export(parcel)
+    workspace.close()
+    project.rename(tmp_path / "moved")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    said = module(elsewhere, other, "import", str(parcel)).stdout
+
+    command, _, words = said.splitlines()[-1].partition(" workspace ")
+    assert command.endswith(f"lastgood -C FOLDER --store {other}")
+    assert module(elsewhere, other, "workspace", *words.split()).returncode == 0
+    assert saved.short_id in module(elsewhere, other, "list").stdout
+
+
 def test_what_only_a_guard_holds_is_private_too(workspace: Workspace, project: Path, parcel: Path) -> None:
     """S5, T2: an ignored file that a restore was about to overwrite."""
     (project / "notes").write_text("first\n")

@@ -130,16 +130,17 @@ class Call(Value):
         """Return an argument, None if it was left out."""
         return self.arguments[index] if index < len(self.arguments) else None
 
-    def command(self, words: str) -> str:
-        """Return a command for the same workspace and store, to be typed next.
+    def command(self, words: str, *, folder: str | None = None) -> str:
+        """Return a command to be typed next, for the same store and workspace, or for a quoted ``folder``.
 
         Who reads JSON knows how it started the program.
         """
         parts = [NAME if self.has("json") else program()]
-        for option, spelling in (("directory", "-C"), ("store", "--store")):
-            value = self.text(option)
-            if value is not None:
-                parts += [spelling, quoted(value)]
+        directory, store = self.text("directory"), self.text("store")
+        if folder is None and directory is not None:
+            folder = quoted(directory)
+        parts += [] if folder is None else ["-C", folder]
+        parts += [] if store is None else ["--store", quoted(store)]
         return " ".join([*parts, words])
 
 

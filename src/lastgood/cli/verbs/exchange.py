@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import OMISSIONS, open_for
 from lastgood.cli.wording import count, size
 from lastgood.ids import short
@@ -79,6 +80,7 @@ def import_verb(call: Call, console: Console) -> int:
     with open_for(call, purpose="make", anywhere=not attach) as workspace:
         report = workspace.import_file(call.arguments[0], attach=attach)
         here = workspace.path
+        present = {one.key for one in workspace.workspaces() if one.present}
     if console.answer("import", report):
         return 0
     known = f", {len(report.known):,} known already" if report.known else ""
@@ -97,7 +99,10 @@ def import_verb(call: Call, console: Console) -> int:
             continue
         if report.attached is not None:
             console.line(f"the checkpoints of {printable(one.path)} are those of {printable(here)} now")
+        elif one.key in present:
+            console.line(f"they belong to {printable(one.path)}, which is here:")
+            console.line(f"  {call.command('list', folder=quoted(one.path))}")
         else:
             console.line(f"they belong to {printable(one.path)}; to have them in another folder:")
-            console.line(f"  cd FOLDER && {call.command(f'workspace attach {one.key}')}")
+            console.line(f"  {call.command(f'workspace attach {one.key}', folder='FOLDER')}")
     return 0
