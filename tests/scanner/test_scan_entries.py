@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
+import stat
 import subprocess
 import time
 from collections.abc import Callable
@@ -51,9 +51,8 @@ def test_names_of_any_bytes_are_kept(desk: Desk, name: bytes) -> None:
 def test_pipes_sockets_and_devices_are_gaps_and_never_opened(desk: Desk) -> None:
     """S7."""
     os.mkfifo(desk.root / "pipe")
-    with socket.socket(socket.AF_UNIX) as plug:
-        plug.bind(str(desk.root / "plug"))
-        scan = desk.save()
+    os.mknod(desk.root / "plug", stat.S_IFSOCK | 0o600)  # none is bound by a path of any length
+    scan = desk.save()
     assert desk.gaps(scan) == {"pipe": "unsupported", "plug": "unsupported"}
     assert desk.names(scan) == set()
     assert set(scan.left_out(b"")) == {b"pipe", b"plug"}
