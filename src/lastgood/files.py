@@ -95,7 +95,7 @@ def write_whole(descriptor: int, content: bytes | memoryview) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def write_pieces(descriptor: int, pieces: Sequence[bytes]) -> None:
+def write_pieces(descriptor: int, pieces: Sequence[bytes | memoryview]) -> None:
     """Write all bytes of pieces, one after another; to join much first touches memory that is not there."""
     for first in range(0, len(pieces), _PIECES_AT_ONCE):
         some = pieces[first : first + _PIECES_AT_ONCE]
@@ -287,14 +287,14 @@ def _sync_some(
 DIGEST_BYTES = 16
 
 
-def digest(content: bytes) -> bytes:
+def digest(content: bytes | memoryview) -> bytes:
     """Return 16 bytes that stand for a content."""
     return blake2b(content, digest_size=DIGEST_BYTES).digest()
 
 
-def proven(form: bytes, body: bytes) -> bytes:
-    """Return what such a file holds."""
-    return form + digest(body) + body
+def proof(form: bytes, body: bytes) -> bytes:
+    """Return what such a file holds in front of its content."""
+    return form + digest(body)
 
 
 def read_proven(path: bytes, *, form: bytes) -> bytes | None:

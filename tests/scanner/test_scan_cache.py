@@ -11,6 +11,7 @@ import sys
 import termios
 import textwrap
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,9 @@ import pytest
 import lastgood
 from lastgood.model.tree import changed, compare
 from lastgood.objects.engine import GitEngine
-from lastgood.scanner import NAMES, cache, parallel, read
+from lastgood.scanner import NAMES, START, cache, parallel, read, select
 from lastgood.scanner import scan as scanner
-from lastgood.scanner.cache import source_of
+from lastgood.scanner.cache import Blocks, CachedTree, Conditions, Details, load, source_of
 from lastgood.scanner.read import Lister, open_file
 from lastgood.scanner.scan import WorkspaceScanner
 from lastgood.scanner.select import Examiner, Node
@@ -715,3 +716,49 @@ def test_closing_a_workspace_writes_what_was_put_off(
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         assert not workspace.save(kind="auto").created
     assert count.opened == []
+
+
+# --- A large first scan holds no more than it has to ---
+
+
+def test_rows_that_a_large_scan_folds_come_to_the_same_cache(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether they are taken over as they were folded, or settled by what became of folders."""
+    for number in range(60):  # more than is small
+        desk.write(f"d4/f{number}", str(number))
+    os.mkfifo(desk.root / "d4" / "pipe")
+    plant(desk)
+    found = []
+    for most in (50_000, 0):
+        monkeypatch.setattr(select, "_UNFOLDED_ROWS", most)
+        monkeypatch.setattr(cache, "_REMEMBERED", most)
+        desk.forget()
+        desk.save()
+        kept = load(os.fsencode(desk.cache), os.fsencode(desk.root))
+        found.append({path: (one[:START], kept.details.rows(one)) for path, one in kept.records.items()})
+    assert found[0] == found[1]
+
+
+def test_what_blocks_hold_stays_as_it_is() -> None:
+    blocks = Blocks()
+    contents = [bytes([size % 251]) * size for size in (0, 1, 449, 451, 5_000, 131_071, 131_072, 1 << 21)] * 9
+    held = [blocks.hold(content) for content in contents]
+    assert [bytes(one) for one in held] == contents
+
+
+def test_a_cache_is_written_without_a_copy_of_it_in_memory(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path)
+    records: dict[bytes, Record] = {}
+    for number in range(2_000):
+        names = b"\0".join(b"name %d of %d" % (place, number) for place in range(300))
+        records[b"%d" % number] = (b"", b"", b"", 0, b"", b"", 0, 0, 0, (), (), (), names, (), 0, 0)
+    conditions = Conditions(root=b"/w", generation="g", policy=b"", index=b"", tree=(b"", b""))
+    tree = CachedTree(conditions, records=records, details=Details(folder, b""))
+    tracemalloc.start()
+    try:
+        assert cache.keep(folder, tree) is not None
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * (tmp_path / "scan.records").stat().st_size

@@ -6,7 +6,7 @@ import fcntl
 import os
 from marshal import dumps, loads
 
-from lastgood.files import digest, proven, read_proven, write_whole
+from lastgood.files import digest, proof, read_proven, write_pieces
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ def remember(folder: bytes, status: RememberedStatus) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # one writer is enough
             os.ftruncate(descriptor, 0)
-            write_whole(descriptor, proven(_FORMAT, body))
+            write_pieces(descriptor, [proof(_FORMAT, body), body])
             os.rename(temporary, folder + _NAME)
         finally:
             os.close(descriptor)

@@ -12,7 +12,7 @@ import os
 import time
 from marshal import dumps, loads
 
-from lastgood.files import DIGEST_BYTES, digest, proven, read_proven
+from lastgood.files import DIGEST_BYTES, digest, proof, read_proven, write_pieces
 from lastgood.scanner import FILES, LENGTH, START
 from lastgood.value import Value
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from lastgood.scanner import Record, Row
 
     StatCache = Any  # of `stat_cache`, which rests on what imports this
+    # Bytes, perhaps within a block of others.
+    Packed = bytes | memoryview
     # Inode, size, modification and change time.
     Source = tuple[int, int, int, int]
 
@@ -33,8 +35,6 @@ _LOCK = b"/scan.lock"
 _DETAILS_PREFIX = b"scan.details."
 # Details that nothing refers to any more are tolerated up to as much again, and this.
 _SLACK_BYTES = 1 << 17
-# So many details are joined to be written: all of them would be in memory twice.
-_JOINED = 1_000
 # The rows of so many directories are remembered once they were asked for, or added: whoever compares asks for
 # the same ones again.
 _REMEMBERED = 64
@@ -49,6 +49,10 @@ _PUT_OFF_SECONDS = 5.0
 # 10,000 files).
 WORTHWHILE_FILES = 4_000
 _MOST_OWED = 1 << 19
+# Values up to the one size lie side by side anyway, those from the other on are apart from all others.
+_SMALL_BYTES = 450
+_LARGE_BYTES = 1 << 17
+_BLOCK_BYTES = 1 << 20
 
 
 class Conditions(Value):
@@ -81,12 +85,12 @@ class Details:
         folder: bytes,
         name: bytes,
         *,
-        pending: Iterable[bytes | Sequence[Row]] = (),
+        pending: Iterable[Packed | Sequence[Row]] = (),
         owed_bytes: int = 0,
     ) -> None:
         self._folder = folder
         self.name = name
-        self.pending: list[bytes | Sequence[Row]] = [*pending]
+        self.pending: list[Packed | Sequence[Row]] = [*pending]
         # About how many bytes are to be written.
         self.owed_bytes: int = owed_bytes
         self._remembered: dict[int, Sequence[Row]] = {}
@@ -99,16 +103,16 @@ class Details:
         if found is not None:
             return found
         kept = self.pending[-1 - start] if start < 0 else self._read(record)
-        rows = unpack(kept) if isinstance(kept, bytes) else kept
+        rows = unpack(kept) if isinstance(kept, bytes | memoryview) else kept
         if rows is not None:
             self._remember(start, rows)
         return rows
 
-    def packed(self, record: Record) -> bytes:
+    def packed(self, record: Record) -> Packed:
         """Return the rows of a directory as they are written, b"" if they cannot be read."""
         start = record[START]
         kept = self.pending[-1 - start] if start < 0 else self._read(record)
-        return kept if isinstance(kept, bytes) else pack(kept)
+        return kept if isinstance(kept, bytes | memoryview) else pack(kept)
 
     def _read(self, record: Record) -> bytes:
         try:
@@ -119,13 +123,13 @@ class Details:
         except OSError:
             return b""
 
-    def add(self, rows: Sequence[Row]) -> tuple[int, int]:
-        """Take in the rows of a directory, and return start and length for its record."""
-        kept = rows if len(self._remembered) < _REMEMBERED else pack(rows)
+    def add(self, rows: Sequence[Row], *, packed: Packed = b"") -> tuple[int, int]:
+        """Take in the rows of a directory, ``packed`` perhaps; return start and length for its record."""
+        kept = rows if len(self._remembered) < _REMEMBERED else packed or pack(rows)
         self.pending.append(kept)
         start = -len(self.pending)
         self._remember(start, rows)
-        length = len(kept) if isinstance(kept, bytes) else _ROW_BYTES * len(kept)
+        length = len(kept) if isinstance(kept, bytes | memoryview) else _ROW_BYTES * len(kept)
         self.owed_bytes += length
         return start, length
 
@@ -141,6 +145,32 @@ class Details:
 
     def __del__(self) -> None:
         self.close()
+
+
+class Blocks:
+    """Takes in what is going to stay for long, one after another.
+
+    Each where it was made would leave a hole in memory as long as what it was made from.
+    """
+
+    __slots__ = ("_block", "_end")
+
+    def __init__(self) -> None:
+        self._block = memoryview(b"")
+        self._end = 0
+
+    def hold(self, content: bytes) -> Packed:
+        """Return the same, to be kept."""
+        if not _SMALL_BYTES < len(content) < _LARGE_BYTES:
+            return content
+        start = self._end
+        self._end += len(content)
+        if self._end > len(self._block):
+            self._block = memoryview(bytearray(_BLOCK_BYTES))
+            start, self._end = 0, len(content)
+        held = self._block[start : self._end]
+        held[:] = content
+        return held
 
 
 class CachedTree:
@@ -285,7 +315,7 @@ def pack(rows: Iterable[Row]) -> bytes:
     return digest(body) + body
 
 
-def unpack(packed: bytes) -> list[Row] | None:
+def unpack(packed: Packed) -> list[Row] | None:
     """Return rows as they were written, None if they are damaged."""
     body = packed[DIGEST_BYTES:]
     if not packed or digest(body) != packed[:DIGEST_BYTES]:
@@ -357,7 +387,7 @@ def _write(folder: bytes, snapshot: CachedTree) -> CachedTree | None:
     conditions = (now.root, now.generation, now.policy, now.index, now.tree)
     body = dumps((conditions, name, records))
     temporary = folder + _RECORDS + b".new"
-    _append(temporary, [proven(_FORMAT, body)], new=True)
+    _append(temporary, [proof(_FORMAT, body), body], new=True)
     os.rename(temporary, folder + _RECORDS)
     if compact:
         _drop_others(folder, name)
@@ -382,9 +412,9 @@ def source_of(folder: bytes) -> Source | None:
 
 def _moved(
     records: dict[bytes, Record], snapshot: CachedTree, *, start: int = 0, everything: bool = False
-) -> list[bytes]:
+) -> list[Packed]:
     """Give records the place where their details are going to lie, and return those details."""
-    pieces = []
+    pieces: list[Packed] = []
     for path, record in records.items():
         if record[START] < 0 or everything:
             packed = snapshot.details.packed(record)
@@ -394,14 +424,11 @@ def _moved(
     return pieces
 
 
-def _append(path: bytes, pieces: Sequence[bytes], *, new: bool = False) -> None:
+def _append(path: bytes, pieces: Sequence[Packed], *, new: bool = False) -> None:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if new else 0)
     descriptor = os.open(path, flags, _PRIVATE)
     try:
-        for first in range(0, len(pieces), _JOINED):
-            rest = memoryview(b"".join(pieces[first : first + _JOINED]))
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
+        write_pieces(descriptor, pieces)
     finally:
         os.close(descriptor)
 

@@ -6,7 +6,7 @@ import os
 from marshal import dumps, loads
 
 from lastgood.errors import Damaged
-from lastgood.files import digest
+from lastgood.files import DIGEST_BYTES, digest
 from lastgood.ignore import (
     GITIGNORE,
     LASTGOODIGNORE,
@@ -51,12 +51,14 @@ from lastgood.scanner import (
     VANISHED,
     evidence,
 )
+from lastgood.scanner.cache import Blocks, pack
 from lastgood.scanner.read import Reading, descend, names_of, state_of
 from lastgood.settings import BUILT_IN_INCLUDES, HAND_WRITTEN_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from typing import Final
 
     from lastgood.engine import ObjectReader
     from lastgood.ignore import Rules, Tables, Text
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from lastgood.project_git.index import Index
     from lastgood.scanner import Evidence, Record, Row
     from lastgood.scanner.beside import Came, ReadBeside
+    from lastgood.scanner.cache import Packed
     from lastgood.scanner.read import FileReader, Listing
     from lastgood.settings import CaptureSettings
 
@@ -526,6 +529,9 @@ def ignore_state(settings: CaptureSettings, texts: tuple[Text, Text]) -> IgnoreS
 
 # Beyond so many rows of such directories, those that come are folded until their records are made.
 _UNFOLDED_ROWS = 50_000
+# Most directories have neither: an empty one of its own for each would take 300 bytes.
+_NO_TEXTS: Final[Mapping[bytes, Text]] = {}
+_NONE_BURIED: Final[frozenset[bytes]] = frozenset()
 
 
 class Node:
@@ -566,24 +572,32 @@ class Node:
         self.flags: int = 0
         self.rows: list[Row] = []
         self.below: list[bytes] = []
-        self.texts: Mapping[bytes, Text] = {}
-        self.buried: set[bytes] = set()
+        self.texts: Mapping[bytes, Text] = _NO_TEXTS
+        self.buried: set[bytes] | frozenset[bytes] = _NONE_BURIED
         self.private: list[bytes] = []
         self.waiting: int = 0
         self.unsettled: bool = False
         self.before: Mapping[int, Row] | None = None
-        self._packed = b""
+        self._packed: Packed = b""
 
-    def fold(self) -> None:
-        """Keep the rows in a quarter of the memory until they are taken."""
-        self._packed = dumps(self.rows, 2)
+    def bury(self, name: bytes) -> None:
+        """Take note of a subdirectory that is ignored, and entered all the same."""
+        if isinstance(self.buried, frozenset):
+            self.buried = set()
+        self.buried.add(name)
+
+    def fold(self, blocks: Blocks) -> None:
+        """Keep the rows as the cache has them, in a quarter of the memory, until they are taken."""
+        self._packed = blocks.hold(pack(self.rows))
         self.rows, self.before = [], None
 
-    def take_rows(self) -> list[Row]:
-        """Return the rows, and forget them."""
-        rows: list[Row] = loads(self._packed) if self._packed else self.rows  # noqa: S302 - our own bytes
+    def take_rows(self) -> tuple[list[Row], Packed]:
+        """Return the rows, and how the cache has them if they were kept so; they are forgotten."""
+        rows, packed = self.rows, self._packed
+        if packed:
+            rows = loads(memoryview(packed)[DIGEST_BYTES:])  # noqa: S302 - our own bytes
         self.rows, self._packed = [], b""
-        return rows
+        return rows, packed
 
 
 class Unsettled:
@@ -641,6 +655,7 @@ class Examiner:
         self.unsettled: list[Unsettled] = []
         self._folders: dict[bytes, int] = {}
         self._rows = 0
+        self._blocks = Blocks()
         self.texts: dict[bytes, tuple[Text, Text]] = {}
         self.unreadable_rules: bool = False
 
@@ -750,7 +765,7 @@ class Examiner:
 
     def _fold(self, node: Node) -> None:
         if self._rows > _UNFOLDED_ROWS and node.rows and not node.waiting and not node.unsettled:
-            node.fold()
+            node.fold(self._blocks)
 
     def _take_in(self, came: Iterable[Came]) -> None:
         """Complete the rows of files that were read beside; those that were not are read now."""
@@ -826,7 +841,7 @@ class Examiner:
         if isinstance(stat, int):
             node.below.append(name)
             if verdict.buried and node.token != BURIED:
-                node.buried.add(name)
+                node.bury(name)
                 node.flags |= DOUBTFUL
             bare = verdict.buried and verdict.bare
             return (name, mode, int(bare), 0, 0, 0, b"", CAPTURED)

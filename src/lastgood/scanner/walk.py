@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from lastgood.literals import EntryKind
     from lastgood.model.tree import TreeId
     from lastgood.scanner import Evidence, Record, Row
-    from lastgood.scanner.cache import CachedTree, Details
+    from lastgood.scanner.cache import CachedTree, Details, Packed
     from lastgood.scanner.parallel import SharedLook
     from lastgood.scanner.read import Lister
     from lastgood.scanner.select import Examiner, Forced, Node, Previous
@@ -669,7 +669,8 @@ class Builder:
             return self.records
         self.changed = True
         for path in reversed(walk.order):
-            node, below = walk.nodes.get(path), again.get(path, ())
+            # A node is let go of once its record is made, which has room in its place.
+            node, below = walk.nodes.pop(path, None), again.get(path, ())
             if node is None and path not in again:
                 continue
             record = None if below is None else self._edited(path, node, below)
@@ -708,7 +709,8 @@ class Builder:
         if node is None:
             stands = self.records[path]
             return (*stands[:TREE], tree, b"", *counts, (), (), *stands[BELOW:])
-        start, length = self._details.add(node.take_rows())
+        rows, packed = node.take_rows()
+        start, length = self._details.add(rows, packed=packed)
         head = (node.signature, node.above, node.token, node.flags, tree, b"")
         return (*head, *counts, (), (), old[BELOW], node.names, node.seen, start, length)
 
@@ -740,12 +742,13 @@ class Builder:
     def _from_rows(self, path: bytes, rows: Sequence[Row]) -> Record:
         """Make a record anew for a directory that is as it was, though something below it is not."""
         old = self.records[path]
-        return self._record(path, rows, (old[0], old[1], old[2], old[FLAGS] & ~(DOUBTFUL | BARE)), old)
+        return self._record(path, rows, (old[0], old[1], old[2], old[FLAGS] & ~(DOUBTFUL | BARE)), old=old)
 
     def _from_node(self, node: Node) -> Record:
-        rows = node.take_rows()
+        rows, packed = node.take_rows()
         flags = node.flags | (0 if self._holds_its_rules(node, rows) else DOUBTFUL)
-        return self._record(node.path, rows, (node.signature, node.above, node.token, flags), None, node=node)
+        head = (node.signature, node.above, node.token, flags)
+        return self._record(node.path, rows, head, node=node, packed=packed)
 
     def _holds_its_rules(self, node: Node, rows: Sequence[Row]) -> bool:
         """Tell whether ignore files are captured as they were when a directory's rules were read from them.
@@ -767,15 +770,16 @@ class Builder:
         path: bytes,
         rows: Sequence[Row],
         head: tuple[bytes, bytes, bytes, int],
-        old: Record | None,
         *,
+        old: Record | None = None,
         node: Node | None = None,
+        packed: Packed = b"",
     ) -> Record:
         counts, kept, identity = self._counted(path, rows)
         flags = head[3] | (DOUBTFUL if counts.passing else 0)
         if head[1] == BURIED and not counts.captured and not counts.gaps:
             flags |= BARE
-        start, length = self._details.add(kept)
+        start, length = self._details.add(kept, packed=packed if kept is rows else b"")
         if node is not None:
             private, entered = tuple(node.private), tuple(sorted(node.below))
             names, seen = node.names, node.seen
