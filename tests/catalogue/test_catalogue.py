@@ -276,6 +276,33 @@ def test_old_operations_go_but_the_newest_of_each_workspace(catalogue: SqliteCat
     assert not catalogue.back_up()
 
 
+def test_of_operations_that_stay_only_the_oldest_are_read(catalogue: SqliteCatalogue) -> None:
+    """K1: each maintenance looks, and thousands may not be old yet."""
+    for number in range(400):
+        catalogue.add_operation(Operation(id=f"op_{number}", workspace_key=KEY, type="delete", at=number))
+    read: list[int] = []
+
+    def is_old(done: Operation) -> bool:
+        read.append(done.at)
+        return done.at < 150
+
+    assert catalogue.forget_operations(is_old=is_old, keep=2) == 150
+    assert read == [*range(300)]
+    read.clear()
+    assert catalogue.forget_operations(is_old=is_old, keep=2) == 0
+    assert read == [*range(150, 250)]
+
+
+def test_an_operation_done_while_the_clock_was_ahead_does_not_keep_old_ones(
+    catalogue: SqliteCatalogue,
+) -> None:
+    """K1."""
+    for number, at in enumerate([1 << 60, 1, 1 << 60, 2, 3]):
+        catalogue.add_operation(Operation(id=f"op_{number}", workspace_key=KEY, type="delete", at=at))
+    assert catalogue.forget_operations(is_old=lambda done: done.at < 3, keep=1) == 2
+    assert [one.at for one in catalogue.operations(KEY)] == [3, 1 << 60, 1 << 60]
+
+
 def test_operations_come_newest_first_with_their_present_state(catalogue: SqliteCatalogue) -> None:
     """T8."""
     steps = (Step(path=b"\xff\n", action="write"),)

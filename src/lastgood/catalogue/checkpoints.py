@@ -30,7 +30,7 @@ from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Self, TypeVar
 
     from lastgood.catalogue import Arrivals, CheckpointFacts, PlaceFault, WorkspaceRow
@@ -161,10 +161,16 @@ _INSERT = f"INSERT INTO checkpoint ({rows.BIRTH}) VALUES ({rows.BIRTH_MARKS})"  
 _SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint"  # noqa: S608 - names of columns
 _WORKSPACES = f"SELECT {rows.WORKSPACE} FROM workspace"  # noqa: S608 - as above
 _OPERATIONS = f"SELECT {rows.OPERATION} FROM operation WHERE NOT {broken_seal('operation')}"  # noqa: S608 - as above
+_WORKSPACES = "SELECT key FROM workspace"
+# Those after one and beyond the newest so many of a workspace, the oldest first.
 _BEYOND = (
-    f"{_OPERATIONS} AND number <= (SELECT number FROM operation AS newer"  # noqa: S608 - as above
-    " WHERE newer.workspace_key = operation.workspace_key ORDER BY number DESC LIMIT 1 OFFSET ?)"
+    f"SELECT number, {rows.OPERATION} FROM operation WHERE NOT {broken_seal('operation')}"  # noqa: S608 - as above
+    " AND workspace_key = :key AND number > :after AND number <="
+    " (SELECT number FROM operation WHERE workspace_key = :key ORDER BY number DESC LIMIT 1 OFFSET :keep)"
+    " ORDER BY number LIMIT :most"
 )
+# So many are read at a time; they were done one after another, so where none of them is old, none behind is.
+_OPERATIONS_READ = 100
 _ALTERED = f"SELECT commit_id FROM checkpoint WHERE {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - as above
 _SOUND = f"SELECT commit_id FROM checkpoint NOT INDEXED WHERE NOT {broken_seal('checkpoint')}"  # noqa: S608 - as above
 # By `+` SQLite is kept from the index of all that are there: that of the damaged is nearly empty.
@@ -848,12 +854,29 @@ class CatalogueMaintainer(CatalogueWriter):
         self._database.write(lambda connection: set_time_seen(connection, seen))
 
     def forget_operations(self, *, is_old: Callable[[Operation], bool], keep: int) -> int:
-        """Drop operations that are old, but the newest ``keep`` of each workspace; say how many."""
-        known = [rows.operation(row) for row in self._all(_BEYOND, (keep,))]
-        old = [(one.id,) for one in known if is_old(one)]
+        """Drop operations that are old, but the newest ``keep`` of each workspace; say how many.
+
+        Of those that stay only the oldest are read.
+        """
+        old = [
+            (id,)
+            for (key,) in self._all(_WORKSPACES)
+            for id in self._old_operations(key, is_old=is_old, keep=keep)
+        ]
         if not old:
             return 0  # and nothing new to back up
         return self._database.write(lambda connection: connection.executemany(_DROP_OPERATION, old).rowcount)
+
+    def _old_operations(
+        self, workspace: object, *, is_old: Callable[[Operation], bool], keep: int
+    ) -> Iterator[str]:
+        asked = {"key": workspace, "after": 0, "keep": keep, "most": _OPERATIONS_READ}
+        while found := self._all(_BEYOND, asked):
+            old = [one.id for row in found if is_old(one := rows.operation(row[1:]))]
+            if not old:  # but for a clock that was ahead: what that holds up is kept for longer
+                return
+            yield from old
+            asked["after"] = found[-1][0]
 
     def mend(self) -> Sequence[str]:
         """Mend what was altered from outside (operations, the work, workspaces), and say what was done.
