@@ -557,6 +557,36 @@ def test_where_it_watches_the_next_scan_looks_at_no_directory_that_is_as_a_resto
     assert looked_at == [b"d2/e2"]
 
 
+def test_a_directory_that_is_taken_away_while_it_is_emptied_leaves_nothing_to_take_in(
+    workspace: Workspace, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T10: nothing is at its path any more, and nobody proved what has become of what lay deeper."""
+    plant(project)
+    saved = workspace.save("one").checkpoint
+    place = project / "new"
+    (place / "deep").mkdir(parents=True)
+    (place / "deep" / "file").write_text("new")
+    workspace.save("two")
+    removed = os.rmdir
+
+    def removing(path: str, **more: Any) -> None:
+        if place.exists():
+            (place / "deep" / "theirs").write_text("theirs")
+            with contextlib.suppress(OSError):
+                removed(path, **more)
+            place.rename(tmp_path / "away")
+        removed(path, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rmdir", removing)
+        with contextlib.suppress(Conflict):
+            workspace.restore(saved.id)
+
+    assert not place.exists()
+    last = workspace.save("three").checkpoint
+    assert workspace.entries(last) == workspace.entries(saved)
+
+
 def meddle(project: Path, chance: random.Random) -> None:
     """Rename something, as strangers do."""
     files = sorted(path for path in project.rglob("*") if path.is_file())

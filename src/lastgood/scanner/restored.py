@@ -242,13 +242,16 @@ class Restored:
 
     def _take_in(self, brought: Mapping[bytes, Proof]) -> None:
         places: dict[bytes, Brought] = {}
+        lower: list[bytes] = []  # what lay in directories that are gone
         for path, proof in brought.items():
             above, _, name = path.rpartition(b"/")
-            if proof.entry is None:
-                self.kept.pop(path, None)
+            if proof.entry is None and path in self.kept:
+                lower += [join(path, one) for one in self.kept.pop(path)[BELOW]]
             places.setdefault(above, {})[name] = self._row(name, proof)
         there = [place for place in places if place in self.kept]
         if any(place not in self.kept and place not in brought for place in places):
+            raise NotTaken
+        if any(path in self.kept for path in lower):  # somebody moved it away with the one above
             raise NotTaken
         self.order = sorted({*there, *(above for place in there for above in (b"", *ancestors(place)))})
         for path in self.order:
