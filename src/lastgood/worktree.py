@@ -228,8 +228,8 @@ class FileReader(Protocol):
         It keeps directories open, so it is for a time in which nothing of ours changes any.
         """
 
-    def permissions(self, paths: Iterable[bytes]) -> Mapping[bytes, int]:
-        """Return the permissions of those of some paths that are directories, given in their order."""
+    def closed(self, paths: Iterable[bytes]) -> Mapping[bytes, int]:
+        """Return the permissions of those of some directories, in their order, that keep their owner out."""
 
     def proving(self, contents: Mapping[bytes, bytes] = {}) -> AbstractContextManager[Prover]:
         """Do so with what is evidence for it; ``contents`` are some that were proven, by their ids."""

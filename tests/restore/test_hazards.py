@@ -501,6 +501,21 @@ def test_a_directory_left_open_is_closed_unless_somebody_gave_it_other_permissio
     }
 
 
+def test_only_directories_that_keep_their_owner_out_are_told_with_their_permissions(field: Field) -> None:
+    """T7: a journal names them."""
+    shut, blind = folder({b"in": folder({}, 0o755)}, 0o555), folder({}, 0o377)
+    field.lay({b"blind": blind, b"file": A, b"open": folder({}, 0o700), b"shut": shut})
+    asked = (b"", b"blind", b"file", b"gone", b"gone/in", b"open", b"shut", b"shut/in")
+    assert field.applier.closed(asked) == {b"blind": 0o377, b"shut": 0o555}
+
+
+def test_a_directory_behind_a_link_is_not_told_as_closed(field: Field, outside: bytes) -> None:
+    """T7: what a journal names is closed by whoever recovers."""
+    os.mkdir(os.path.join(outside, b"shut"), 0o555)
+    field.lay({b"way": os.fsdecode(outside)})
+    assert field.applier.closed((b"", b"way", b"way/shut")) == {}
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_what_may_not_be_changed_fails_and_the_rest_goes_on() -> None:
     import tempfile

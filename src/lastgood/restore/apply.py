@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 
 from lastgood.directories import (
     MOST_OPEN,
@@ -541,6 +542,7 @@ def _nothing() -> None:
 
 
 _NEW_ROOT_MODE = 0o700
+_OWNER = 0o700
 # So many files are opened besides those that are written and their directories: packs, most of all.
 _BESIDE = 8
 # Stands for an operation's id in temporary names where nothing can be interrupted and recovered.
@@ -580,12 +582,22 @@ class DescriptorApplier:
         """Look at many paths one after another, in their order, while nothing of ours changes any."""
         return PathReader(self._root)
 
-    def permissions(self, paths: Iterable[bytes]) -> dict[bytes, int]:
-        """Return the permissions of those of some paths that are directories, given in their order."""
+    def closed(self, paths: Iterable[bytes]) -> dict[bytes, int]:
+        """Return the permissions of those of some directories, in their order, that keep their owner out.
+
+        What is no directory, or cannot be looked at, is left out.
+        """
+        root = open_root(self._root)
+        try:
+            doubtful = [path for path in paths if not _is_open(path, root)]
+        finally:
+            os.close(root)
+        if not doubtful:
+            return {}
         looking = PathReader(self._root)
         with looking:
-            found = {path: looking.permissions(path) for path in paths}
-        return {path: mode for path, mode in found.items() if mode is not None}
+            found = {path: looking.permissions(path) for path in doubtful}
+        return {path: mode for path, mode in found.items() if mode is not None and mode & _OWNER != _OWNER}
 
     def proving(self, contents: Mapping[bytes, bytes] = {}) -> PathProver:
         """Look at many paths as `looking` does, with the evidence for what they hold."""
@@ -748,6 +760,15 @@ class DescriptorApplier:
                 ) from None
         except OSError as error:
             raise _trouble(self._root, error) from error
+
+
+def _is_open(path: bytes, root: int) -> bool:
+    """Tell whether a path leads to a directory that lets its owner in, be it through a link."""
+    try:
+        mode = os.stat(path or b".", dir_fd=root, follow_symlinks=False).st_mode
+    except OSError:
+        return False
+    return stat.S_ISDIR(mode) and mode & _OWNER == _OWNER
 
 
 def _refuse_crowd(steps: Sequence[Step], unsynced: Collection[bytes]) -> None:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     Look = Callable[[bytes], Entry | None]
 
 EFFECTIVE = frozenset({"restored", "removed"})
-_OWNER = 0o700
 _GOING = frozenset({"write", "delete", "mkdir"})
 # The proofs of more than so many paths are not kept for the scan cache: they take a kilobyte each.
 _MOST_KEPT = 20_000
@@ -354,7 +353,7 @@ def _read_back(engine: EngineReader, oid: bytes, *, likely: bytes | None) -> byt
     return None if more else content
 
 
-def _closed(context: Context, steps: Iterable[Step]) -> dict[bytes, int]:
+def _closed(context: Context, steps: Iterable[Step]) -> Mapping[bytes, int]:
     """Return the directories that have to be opened to carry out steps, with their permissions.
 
     Those that get others by a step of their own are left out.
@@ -365,8 +364,7 @@ def _closed(context: Context, steps: Iterable[Step]) -> dict[bytes, int]:
     going = {step.path for step in touched if is_directory(step.have)}
     settled = {step.path for step in touched if is_directory(step.want)}
     places = ({b"", *ways(step.path for step in touched)} | going) - settled
-    found = context.applier.permissions(sorted(places))
-    return {path: mode for path, mode in found.items() if mode & _OWNER != _OWNER}
+    return context.applier.closed(sorted(places))
 
 
 # --- What came of every path: read anew and compared ---
