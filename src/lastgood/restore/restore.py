@@ -148,15 +148,26 @@ _SHOWN_FIELDS = ("messages", "transcript", "resume_command", "note", "commit", "
 
 
 def with_details(
-    context: Context, report: RestoreReport, target: Checkpoint, *, standing: CurrentWork | None = None
+    context: Context,
+    report: RestoreReport,
+    target: Checkpoint,
+    *,
+    standing: CurrentWork | None = None,
+    left: tuple[PartOutcome, ...] | None = None,
 ) -> RestoreReport:
-    """Return a report with what is known beside the files; ``standing`` is how far the work has come."""
-    progress = (standing or current_work(context)).progress
+    """Return a report with what is known beside the files.
+
+    ``standing`` is how far the work has come, ``left`` what the same look found of parts that stay.
+    """
+    standing = standing or current_work(context)
+    if left is None:
+        left = _parts_left(context, report, target, standing=standing)
+    progress = standing.progress
     moved = None if report.folder_made else head_moved(context, target)
     if moved is not None and moved.from_ == moved.to and "git" in report.scopes:
         moved = None  # it is where it was asked to be, if detached
     return report.replace(
-        parts=(*_parts_left(context, report, target), *report.parts),
+        parts=(*left, *report.parts),
         head_moved=moved,
         index_differs=moved is None
         and "git" not in report.scopes
@@ -169,12 +180,13 @@ def with_details(
     )
 
 
-def _parts_left(context: Context, report: RestoreReport, target: Checkpoint) -> tuple[PartOutcome, ...]:
+def _parts_left(
+    context: Context, report: RestoreReport, target: Checkpoint, *, standing: CurrentWork
+) -> tuple[PartOutcome, ...]:
     """Return what was left as it is because that of a checkpoint cannot be read (rule T11)."""
-    from lastgood.restore.parts import unreadable
-
-    brought = {part.scope for part in report.parts}
-    return unreadable(context, target, scopes=[scope for scope in report.scopes if scope not in brought])
+    known = {"git", *(part.scope for part in report.parts)}
+    scopes = tuple(scope for scope in parts.ORDER if scope in report.scopes and scope not in known)
+    return parts.planned(context, target, scopes=scopes, standing=standing).left
 
 
 def _index_differs(context: Context, report: RestoreReport, target: Checkpoint) -> bool:
@@ -324,7 +336,7 @@ class RestoreRequest(Value):
 def plan_restore(context: Context, view: View, request: RestoreRequest) -> RestorePlan:
     """Return what a restore would do; nothing is touched or stored."""
     _admit(context, request)
-    with ReadTransaction(context) as reading, _planned(reading, view, request) as (made, _snapshot):
+    with ReadTransaction(context) as reading, _planned(reading, view, request) as (made, *_):
         return made
 
 
@@ -377,11 +389,11 @@ def _restored(
 
     request = restoring.context.catalogue.moment(admitted)
     with _folder_made(restoring) as folder_made:
-        with _planned(restoring, view, request) as (made, snapshot):
+        with _planned(restoring, view, request) as (made, left, snapshot):
             if consent is not None and (agreed is None or made.id != agreed.id):
                 demand_consent(consent, made)
             if not any(step.forced for step in made.steps):
-                report = _carry_out(restoring, made, snapshot, target=request.target)
+                report = _carry_out(restoring, made, snapshot, target=request.target, left=left)
                 return report.replace(folder_made=True) if folder_made else report
         report = _scan_and_apply(restoring, made, request.target)
         return report.replace(folder_made=True) if folder_made else report
@@ -464,15 +476,15 @@ def evidence_of(target: Checkpoint, files: Files, snapshot: WorkspaceSnapshot) -
 @contextmanager
 def _planned(
     transaction: ReadTransaction, view: View, request: RestoreRequest
-) -> Iterator[tuple[RestorePlan, WorkspaceSnapshot]]:
-    """Plan from a scan, in which everything that is going to go was read (rule T2).
+) -> Iterator[tuple[RestorePlan, tuple[PartOutcome, ...], WorkspaceSnapshot]]:
+    """Plan from a scan, in which everything that is going to go was read (rule T2); tell what parts stay.
 
     What the scan cache says of a file can be outdated: stores through a mapping need not change its
     times. So what the scan took from there is read, and where it is outdated, the plan is made anew from a
     scan that read those paths.
     """
     with WorkspaceSnapshot(transaction) as snapshot:
-        made = _plan(view, request, snapshot)
+        made, left = _plan(view, request, snapshot)
         going = {
             step.path: step.have
             for step in made.steps
@@ -480,10 +492,10 @@ def _planned(
         }
         outdated = _outdated(transaction.context, going) if going else ()
         if not outdated:
-            yield made, snapshot
+            yield made, left, snapshot
             return
     with WorkspaceSnapshot(transaction, fresh=outdated) as snapshot:
-        yield _plan(view, request, snapshot), snapshot
+        yield *_plan(view, request, snapshot), snapshot
 
 
 def _outdated(context: Context, going: Mapping[bytes, Entry | None]) -> tuple[bytes, ...]:
@@ -492,7 +504,9 @@ def _outdated(context: Context, going: Mapping[bytes, Entry | None]) -> tuple[by
         return tuple(path for path, have in going.items() if not same_content(present(path), have))
 
 
-def _plan(view: View, request: RestoreRequest, snapshot: WorkspaceSnapshot) -> RestorePlan:
+def _plan(
+    view: View, request: RestoreRequest, snapshot: WorkspaceSnapshot
+) -> tuple[RestorePlan, tuple[PartOutcome, ...]]:
     context, keeping = snapshot.context, request.agent or request.merge
     files = view.tree(request.target)
     paths = _limits(request, files, snapshot)
@@ -501,7 +515,8 @@ def _plan(view: View, request: RestoreRequest, snapshot: WorkspaceSnapshot) -> R
             ((), ()) if paths is None else _steps(view, request, snapshot, files=files, paths=paths)
         )
     refuse(tuple(link_faults(steps, context.engine)))
-    return with_id(
+    beside = parts.planned(context, request.target, scopes=request.scopes, standing=snapshot.standing)
+    made = with_id(
         RestorePlan(
             id="",
             target=request.target.id,
@@ -511,12 +526,13 @@ def _plan(view: View, request: RestoreRequest, snapshot: WorkspaceSnapshot) -> R
             discard=request.discard,
             force=request.force,
             scopes=request.scopes,
-            parts=parts.planned(context, request.target, scopes=request.scopes, standing=snapshot.standing),
+            parts=beside.changes,
             base=None if keeping is None else keeping.base.id,
             favour=None if keeping is None else keeping.favour,
             merged=merged,
         )
     )
+    return made, beside.left
 
 
 def with_id(plan: RestorePlan) -> RestorePlan:
@@ -625,7 +641,12 @@ def restored_words(target: Checkpoint, paths: Sequence[bytes]) -> str:
 
 
 def _carry_out(
-    restoring: RestoreTransaction, plan: RestorePlan, snapshot: WorkspaceSnapshot, *, target: Checkpoint
+    restoring: RestoreTransaction,
+    plan: RestorePlan,
+    snapshot: WorkspaceSnapshot,
+    *,
+    target: Checkpoint,
+    left: tuple[PartOutcome, ...] | None = None,
 ) -> RestoreReport:
     context = restoring.context
     if not plan.empty:
@@ -650,7 +671,8 @@ def _carry_out(
         outcomes = planned_outcomes(plan)
         report = RestoreReport(planned=plan, target=target.id, outcomes=outcomes, operation=moved)
     # What a part changed of it is asked for anew.
-    return with_details(context, report, target, standing=None if plan.parts else snapshot.standing)
+    standing = None if plan.parts else snapshot.standing
+    return with_details(context, report, target, standing=standing, left=left)
 
 
 def _moves(context: Context, plan: RestorePlan) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Unsupported
 from lastgood.model.operation import PartOutcome
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,23 +48,39 @@ def for_scope(scope: PartScope) -> PartModule:
     return git
 
 
+class PlannedParts(Value):
+    """What a restore would change beside files, in the order of settling.
+
+    ``left`` stays as it is, because that of the checkpoint cannot be read.
+    """
+
+    changes: tuple[Part, ...]
+    left: tuple[PartOutcome, ...]
+
+
 def planned(
     context: Context, target: Checkpoint, *, scopes: Sequence[Scope], standing: CurrentWork
-) -> tuple[Part, ...]:
-    """Return what a restore to a checkpoint would change of some scopes, in the order of settling.
+) -> PlannedParts:
+    """Return what a restore to a checkpoint would change of some scopes.
 
     ``standing`` is how far the work has come.
     """
-    wanted = set(scopes)
-    if target.manifest.conversation is None:
-        wanted.discard("conversation")
-    made = (_planned(context, target, scope=scope, standing=standing) for scope in ORDER if scope in wanted)
-    return tuple(chain.from_iterable(made))
+    changes: list[Part] = []
+    left: list[PartOutcome] = []
+    for scope in ORDER:
+        if scope not in scopes or (scope == "conversation" and target.manifest.conversation is None):
+            continue
+        found = _planned(context, target, scope=scope, standing=standing)
+        if isinstance(found, PartOutcome):
+            left.append(found)
+        else:
+            changes += found
+    return PlannedParts(changes=tuple(changes), left=tuple(left))
 
 
 def _planned(
     context: Context, target: Checkpoint, *, scope: PartScope, standing: CurrentWork
-) -> tuple[Part, ...]:
+) -> tuple[Part, ...] | PartOutcome:
     if scope == "progress":
         from lastgood.restore.parts import progress
 
@@ -77,20 +92,6 @@ def _planned(
     from lastgood.restore.parts import git
 
     return git.plan(context, target)
-
-
-def unreadable(context: Context, target: Checkpoint, *, scopes: Sequence[str]) -> tuple[PartOutcome, ...]:
-    """Return what of some scopes stays as it is because that of a checkpoint cannot be read."""
-    left = []
-    if "progress" in scopes:
-        from lastgood.restore.parts import progress
-
-        left.append(progress.unreadable(context, target))
-    if "conversation" in scopes and target.manifest.conversation is not None:
-        from lastgood.restore.parts import conversation
-
-        left.append(conversation.unreadable(context, target))
-    return tuple(one for one in left if one is not None)
 
 
 def lists_beside(

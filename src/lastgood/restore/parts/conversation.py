@@ -41,12 +41,14 @@ class Remark(Value):
     resume_command: str | None = None
 
 
-def plan(context: Context, target: Checkpoint) -> tuple[Part, ...]:
+def plan(context: Context, target: Checkpoint) -> tuple[Part, ...] | PartOutcome:
     """Return the transcript that would be written.
 
-    Nothing where there is none to write (see `remark`), or what is to be in it cannot be read (`unreadable`).
+    Nothing where there is none to write (see `remark`); that it stays, if what is to be in it cannot be read.
     """
     found = _decide(context, target)
+    if isinstance(found, PartOutcome):
+        return found
     return (found,) if isinstance(found, Part) else ()
 
 
@@ -54,12 +56,6 @@ def remark(context: Context, target: Checkpoint) -> Remark | None:
     """Return why a checkpoint's conversation takes no new transcript; None if it would take one."""
     found = _decide(context, target)
     return found if isinstance(found, Remark) else None
-
-
-def unreadable(context: Context, target: Checkpoint) -> PartOutcome | None:
-    """Return that a checkpoint's conversation does not come back as it cannot be read; None where it can."""
-    found = _decide(context, target)
-    return found if isinstance(found, PartOutcome) else None
 
 
 def refuse(context: Context, part: Part) -> None:

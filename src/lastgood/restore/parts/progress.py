@@ -8,7 +8,7 @@ is stored nowhere, or was written by an earlier release, stands there whole.
 from __future__ import annotations
 
 from lastgood.errors import Conflict, Damaged, NotFound
-from lastgood.lease import current_work, shares_progress, state_of, unfinished
+from lastgood.lease import shares_progress, state_of, unfinished
 from lastgood.model.canonical import Fields
 from lastgood.model.operation import Part, PartOutcome
 from lastgood.model.session import (
@@ -34,23 +34,12 @@ if TYPE_CHECKING:
 _CHANGED = "the progress went on since"
 
 
-def plan(context: Context, target: Checkpoint, *, standing: CurrentWork) -> tuple[Part, ...]:
+def plan(context: Context, target: Checkpoint, *, standing: CurrentWork) -> tuple[Part, ...] | PartOutcome:
     """Return the change from the progress in force to that of a checkpoint, and of each session that waits.
 
-    Nothing if they are the same, or if that of the checkpoint cannot be read (see `unreadable`).
+    Nothing if they are the same; that it stays, if that of the checkpoint cannot be read.
     """
-    found = context.catalogue.moment(lambda: _decide(context, target, present=standing))
-    return () if isinstance(found, PartOutcome) else found
-
-
-def unreadable(context: Context, target: Checkpoint) -> PartOutcome | None:
-    """Return that progress stays because that of a checkpoint cannot be read; None where it can."""
-    if not lists_in_parts(target.manifest.progress) and not context.catalogue.moment(
-        lambda: _waiting(context)
-    ):
-        return None  # nothing of it is anywhere but in the catalogue
-    found = _decide(context, target, present=current_work(context))
-    return found if isinstance(found, PartOutcome) else None
+    return context.catalogue.moment(lambda: _decide(context, target, present=standing))
 
 
 def _decide(context: Context, target: Checkpoint, *, present: CurrentWork) -> tuple[Part, ...] | PartOutcome:
