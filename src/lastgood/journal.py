@@ -67,11 +67,16 @@ class JournalReader:
     def left_by(self) -> tuple[str, ...]:
         """Return the operations of those journals, and of an unfinished one."""
         names = self._names()
-        if not names:
-            return ()
         unfinished = self.read() if self._name in names else None
         known = self._left(names) if unfinished is None else (*self._left(names), unfinished)
         return tuple(journal.operation for journal in known)
+
+    def has_any(self) -> bool:
+        """Tell whether there is any of these: one unfinished, being written, or of what was left behind.
+
+        Mostly there is none, which one listing tells. Who makes any holds the workspace alone.
+        """
+        return bool(self._names())
 
     def _names(self) -> Sequence[bytes]:
         """Return the names of all that lies beside and is called as the journal is, so far or whole."""

@@ -231,9 +231,8 @@ class WorkspaceSnapshot:
             self._writer = transaction.writer()
             self._empty = self._writer.stored_bytes
             try:
-                self.scan: Scan = context.scanner.scan(
-                    self._request(budget), writer=self._writer, begun=begun
-                )
+                request = self._request(budget, left_by=transaction.left_by())
+                self.scan: Scan = context.scanner.scan(request, writer=self._writer, begun=begun)
             except BaseException:
                 self._writer.abandon()
                 raise
@@ -445,7 +444,7 @@ class WorkspaceSnapshot:
         newest = self.context.catalogue.find(query)
         return equal if newest and newest[0].id == equal.id else None
 
-    def _request(self, budget: float | None) -> ScanRequest:
+    def _request(self, budget: float | None, *, left_by: tuple[str, ...]) -> ScanRequest:
         """Return what to scan.
 
         What an earlier guard was forced to hold does not stay captured for that: the tree that
@@ -461,7 +460,7 @@ class WorkspaceSnapshot:
             forced=self._forced,
             fresh=self._fresh,
             budget=budget,
-            left_by=context.journal.left_by(),
+            left_by=left_by,
         )
 
     def _equal(self, facts: CheckpointFacts | None) -> Checkpoint | None:

@@ -174,13 +174,21 @@ class ReadTransaction(Transaction):
     def _workspace_lock(self, wait: float) -> AbstractContextManager[SharedHold]:
         return self.context.locks.share_workspace(self.context.key, wait=wait)
 
+    # Whether a restore may have left a journal, whole or not.
+    _has_journals = True
+
     def _admit(self) -> None:
         """Refuse to work beside an interrupted restore (rule T7)."""
-        if self.context.journal.read() is not None:
+        self._has_journals = self.context.journal.has_any()
+        if self._has_journals and self.context.journal.read() is not None:
             raise Busy(
                 "a restore of this workspace was interrupted and is not finished",
                 hint="finish it: lastgood recover\nor take it back: lastgood recover --rollback",
             )
+
+    def left_by(self) -> tuple[str, ...]:
+        """Return the restores that left something in the workspace before its lock was taken."""
+        return self.context.journal.left_by() if self._has_journals else ()
 
     def writer(self) -> ObjectWriter:
         """Begin a pack that takes no room on the disk and becomes nothing."""
@@ -206,8 +214,9 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
 
     def _admit(self) -> None:
         super()._admit()
-        # It names paths. Who writes one holds the workspace alone, so nobody does at this moment.
-        self._writers.journal.clear()
+        if self._has_journals:
+            # It names paths. Who writes one holds the workspace alone, so nobody does at this moment.
+            self._writers.journal.clear()
 
     def writer(self) -> ObjectWriter:
         """Begin a pack."""

@@ -134,3 +134,17 @@ def test_a_link_is_no_journal(path: bytes, tmp_path: Path) -> None:
         FileJournal(path).read()
     with pytest.raises(Busy):
         FileJournal(path).open(JOURNAL)
+
+
+@pytest.mark.parametrize("name", ["journal", "journal.new", "journal.left-op_0011223344556677"])
+def test_whatever_a_restore_may_have_left_of_a_journal_is_seen_at_once(path: bytes, name: str) -> None:
+    """T7: who finds none so looks for none by its name."""
+    beside = Path(os.fsdecode(path)).with_name("scan.records")
+    beside.touch()
+    assert not FileJournal(path).has_any()
+    beside.with_name(name).touch()
+    assert FileJournal(path).has_any()
+
+
+def test_where_no_folder_is_there_is_no_journal(tmp_path: Path) -> None:
+    assert not FileJournal(os.fsencode(tmp_path / "none" / "journal")).has_any()
