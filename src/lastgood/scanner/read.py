@@ -242,15 +242,10 @@ def file_system_number(directory: int) -> int | None:
     """Return the number of an open directory's file system, statfs(2); None if nothing tells it."""
     if sys.platform != "linux":
         return None
-    told = sheet()  # has room for that answer, which begins with the number
+    told = sheet()
     if told is None:
         return None
-    try:
-        from lastgood.scanner.libc import look_up
-
-        number = None if look_up("fstatfs")(directory, told.rows[0]) else unpack_from("@l", told.memory)[0]
-    except OSError:
-        return None
+    number = told.file_system(directory)
     lay_aside(told)
     return number
 

@@ -931,9 +931,7 @@ class QuickCheck:
             return
         if known.is_large:  # two processes look
             return
-        from lastgood.scanner.stat_cache import take_out  # lazily: a command looks once
-
-        folders = take_out(known.folders, known.records, known.states)
+        folders = _taken_out(known)
         if folders is None:
             return
         doubt = DOUBTFUL if trust.index and trust.previous else DOUBTFUL | DEPENDENT
@@ -962,6 +960,22 @@ class QuickCheck:
         for listing in (self.changed or {}).values():
             os.close(listing.descriptor)
         self.changed = None
+
+
+def _taken_out(known: CachedTree) -> StatCache | None:
+    """Return the folders that this process looked at last; None where it did not, or cannot go by them.
+
+    Another scan that begins before they are put back has some of its own.
+    """
+    try:
+        folders = known.folders.pop()
+    except IndexError:
+        folders = None
+    if folders is not None and folders.follows(known.records, known.states):
+        return folders  # type: ignore[no-any-return]
+    from lastgood.scanner.stat_cache import folders_of  # lazily: a command looks once
+
+    return folders_of(known.records)
 
 
 class ScanPass:

@@ -226,23 +226,7 @@ class StatCache:
         return True
 
 
-def take_out(
-    folders: list[StatCache], records: Mapping[bytes, Record], states: Mapping[bytes, bytes]
-) -> StatCache | None:
-    """Return the folders that this process looked at last; None where it did not, or cannot go by them.
-
-    Another scan that begins before they are put back has some of its own.
-    """
-    try:
-        known: StatCache | None = folders.pop()
-    except IndexError:
-        known = None
-    if known is None or not known.follows(records, states):
-        return _folders_of(records)
-    return known
-
-
-def _folders_of(records: Mapping[bytes, Record]) -> StatCache | None:
+def folders_of(records: Mapping[bytes, Record]) -> StatCache | None:
     """Return the folders of the last scan; None where they lie too deep, or not all can be come by."""
     top = records.get(b"")
     if top is None:

@@ -182,7 +182,7 @@ def ask(descriptor: int, names: Sequence[bytes]) -> list[Evidence | int]:
 
 
 class Sheet:
-    """Memory for some answers, to be used by one scan at a time, and the call that fills it.
+    """Memory for some answers, to be used by one scan at a time, and the calls that fill it.
 
     Where links count, ``has_links`` tells whether anything but a directory had several when last asked.
     """
@@ -191,6 +191,7 @@ class Sheet:
         from lastgood.scanner.libc import look_up, pointers
 
         self.call: Callable[..., int] = look_up("statx")
+        self._statfs: Callable[..., int] = look_up("fstatfs")
         # The entries of a directory, itself, and the whole of the last answer.
         self.memory: bytearray = bytearray(_ROWS * _ROW_BYTES + _ANSWER_BYTES)
         self.rows: Sequence[object] = pointers(self.memory, apart=_ROW_BYTES)
@@ -216,6 +217,10 @@ class Sheet:
         if any(map(self.call, repeat(descriptor), names, repeat(_FLAGS), repeat(_MASK), self.rows)):
             return None
         return self.columns(len(names))
+
+    def file_system(self, descriptor: int) -> int | None:
+        """Return the number of an open file's file system, by statfs(2); None if that is refused."""
+        return None if self._statfs(descriptor, self.rows[0]) else unpack_from("@l", self.memory)[0]
 
     def answers(self, many: int) -> bytes:
         """Return the first so many answers as they came, the last of them whole."""

@@ -232,7 +232,6 @@ class OpenWorkspace:
         ``task`` is a task's id, ``tokens`` how many were used, ``check`` a command whose verdict it carries.
         ``messages`` (or a host's ``transcript``) alone are no change unless ``conversation_alone``.
         """
-        from lastgood.model.checkpoint import Actor
         from lastgood.transaction import Draft
 
         draft = Draft(
@@ -241,11 +240,12 @@ class OpenWorkspace:
             name=name,
             pinned=pin,
             metadata=pairs(metadata),
-            actor=Actor() if actor is None else actor,
             task=task,
             moment=_MOMENTS.get(kind) if task else None,
             tokens=tokens,
         )
+        if actor is not None:
+            draft = draft.replace(actor=actor)
         order = None if check is None else order_of(check, timeout=check_timeout)
         # Rule S10: a check says something about a moment, as a name does.
         if allow_empty is None and order is not None and kind == "manual":
