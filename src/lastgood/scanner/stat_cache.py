@@ -113,7 +113,10 @@ class CachedFolder:
         """Take another record of the same folder, with what was told where it was made."""
         was = self.record
         if record[NAMES] != was[NAMES] or record[SEEN] != was[SEEN]:
-            self.take(record)
+            if record[NAMES] == was[NAMES] and record[SEEN] and was[SEEN]:
+                self.ask_all()  # of the same names
+            else:
+                self.take(record)
             self.states = states
             # What is left out of the one above was compared with the mode that this had then.
             if self.above is not None and (not self.whole or _mode(record) != _mode(was)):
