@@ -6,6 +6,7 @@ import zlib
 from hashlib import sha1
 
 from drive import Request, append_to_ten, files_below, serve
+from least import Asking
 from promised import Promised
 
 try:
@@ -19,8 +20,10 @@ class Driver:
 
     def open(self, request: Request) -> object:
         self.root = request["workspace"]
-        self.least = Promised(
-            self.root, request["store"], sha1=sha1, compress=compress, decompress=decompress
+        self.least = (
+            Asking(self.root, request["store"])
+            if request.get("asking")
+            else Promised(self.root, request["store"], sha1=sha1, compress=compress, decompress=decompress)
         )
         return None
 

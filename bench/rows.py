@@ -29,6 +29,7 @@ from sides import (
     Opencode,
     Resident,
     Side,
+    asking,
     borg,
     ours,
     praisonai,
@@ -89,6 +90,7 @@ SHORT = Sizes(
 
 
 LEAST = "the least that keeps what is promised"
+ASKING = "the same, asking what it leaves out, too"
 FEW = 200
 """The files of a small project."""
 
@@ -202,14 +204,15 @@ def _with_the_least(
     work: str, taken: Taken, *, limit: float, watching: float = 1.0, note: str = ""
 ) -> list[Row]:
     """Return the row of a workspace opened as ever, that of one which watches, and the least beside them."""
-    mine = {name: taken.pop(name) for name in ("watching", "promised") if name in taken}
+    mine = {name: taken.pop(name) for name in ("watching", "promised", "asking") if name in taken}
     rows = [compared(work, taken, limit=limit, note=note)]
     for name, seconds in mine.items():
         pair = {"lastgood": seconds, "git": taken["git"]}
         if name == "watching":
             rows.append(compared(f"{work}, watching", pair, limit=watching))
             continue
-        rows.append(replace(compared(f"{LEAST}: {work}", pair, limit=1), target="-", met=None))
+        called = ASKING if name == "asking" else LEAST
+        rows.append(replace(compared(f"{called}: {work}", pair, limit=1), target="-", met=None))
     return rows
 
 
@@ -352,6 +355,8 @@ def no_change(bench: Bench) -> list[Row]:
         mine = ours()
         peers = bench.peers() if files != sizes.many else []
         least = [promised()] if files != sizes.many else []
+        if files == sizes.small:
+            least.append(asking())
         sides: list[Side] = [mine, watching(), Git(), *least, *peers]
         _opened(bench, sides, files=files, mean=mean)
         taken = bench.interleaved(sides, lambda side: side.unchanged(), rounds=sizes.rounds)

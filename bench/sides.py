@@ -478,6 +478,11 @@ def promised() -> Driven:
     return Driven("promised", python=PYTHON, script="drive_least.py")
 
 
+def asking() -> Driven:
+    """Return the same which asks what it leaves out of a save without a change, too."""
+    return Driven("asking", python=PYTHON, script="drive_least.py", asking="yes")
+
+
 def praisonai() -> Driven:
     """Return PraisonAI's checkpoints."""
     return Driven("PraisonAI", python=PEERS, script="drive_praisonai.py")

@@ -102,3 +102,11 @@ def test_it_knows_what_it_restored_in_the_next_process_and_the_next_restore(benc
         assert least.unchanged() == target
     with closing(bench.begin()) as least:
         assert least.unchanged() == target
+
+
+def test_what_asks_for_all_that_it_leaves_out_finds_the_same(bench: Bench) -> None:
+    from least import Asking
+
+    with closing(Asking(str(bench.root), str(bench.store))) as asking:
+        made = asking.save()
+        assert asking.unchanged() == made
