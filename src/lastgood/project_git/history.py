@@ -44,6 +44,8 @@ class SealedGit:
     ) -> None:
         self._folder = repository if folder is None else folder
         self._asker = Asker(repository, search_path=search_path, folder=self._folder)
+        # Of which repository the index was last asked for, what stat said of it, and the id.
+        self._index: tuple[bytes, bytes, bytes] | None = None
 
     def state(self, root: bytes) -> GitState | None:
         """Return where HEAD stands; None without a repository. ``dirty`` and ``nested`` are not looked up."""
@@ -122,12 +124,22 @@ class SealedGit:
 
         Read only where git has written it since it was read last.
         """
-        from lastgood.project_git.remembered import index_seen, recall, remember
+        from lastgood.project_git.remembered import index_seen
 
         found = find(root)
         if found is None:
             return None
-        seen, known = index_seen(found), recall(self._folder)
+        place, seen, last = found.git_dir, index_seen(found), self._index
+        if last is not None and last[:2] == (place, seen):
+            return last[2]
+        now = self._index_now(found, seen)
+        self._index = None if now is None else (place, seen, now)
+        return now
+
+    def _index_now(self, found: Repository, seen: bytes) -> bytes | None:
+        from lastgood.project_git.remembered import recall, remember
+
+        known = recall(self._folder)
         if known is not None and known.seen == seen and known.index:
             return known.index
         from lastgood.project_git.entries import read_entries
