@@ -161,7 +161,7 @@ _INSERT = f"INSERT INTO checkpoint ({rows.BIRTH}) VALUES ({rows.BIRTH_MARKS})"  
 _SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint"  # noqa: S608 - names of columns
 _WORKSPACES = f"SELECT {rows.WORKSPACE} FROM workspace"  # noqa: S608 - as above
 _OPERATIONS = f"SELECT {rows.OPERATION} FROM operation WHERE NOT {broken_seal('operation')}"  # noqa: S608 - as above
-_WORKSPACES = "SELECT key FROM workspace"
+_KEYS = "SELECT key FROM workspace"
 # Those after one and beyond the newest so many of a workspace, the oldest first.
 _BEYOND = (
     f"SELECT number, {rows.OPERATION} FROM operation WHERE NOT {broken_seal('operation')}"  # noqa: S608 - as above
@@ -859,9 +859,7 @@ class CatalogueMaintainer(CatalogueWriter):
         Of those that stay only the oldest are read.
         """
         old = [
-            (id,)
-            for (key,) in self._all(_WORKSPACES)
-            for id in self._old_operations(key, is_old=is_old, keep=keep)
+            (id,) for (key,) in self._all(_KEYS) for id in self._old_operations(key, is_old=is_old, keep=keep)
         ]
         if not old:
             return 0  # and nothing new to back up
