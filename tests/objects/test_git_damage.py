@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import random
 import resource
+import sys
 import zlib
 from _struct import pack as pack_numbers
 from collections.abc import Callable, Iterator
@@ -17,7 +19,7 @@ import pytest
 
 from lastgood.errors import Damaged
 from lastgood.objects import apply_delta
-from lastgood.objects.pack import encode_index, entry_header, vacant
+from lastgood.objects.pack import LIKELY_BYTES, encode_index, entry_header, vacant
 from lastgood.objects.repository import Layout, TemporaryFile
 from lastgood.testing.engine_suite import save
 from lastgood.testing.git_store import GitStore as Store
@@ -88,6 +90,25 @@ def test_a_content_that_rotted_since_it_was_written_is_not_what_it_was(store: St
     flip(pack)
     assert not store.engine.has_content(oid, content)
     assert not store.open().has_content(oid, content)
+
+
+@pytest.mark.parametrize("compressed", [True, False], ids=["compressed", "as-they-are"])
+@pytest.mark.parametrize("library", ["isal.isal_zlib", "zlib"])
+def test_contents_that_end_where_a_read_does_come_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch, library: str, *, compressed: bool
+) -> None:
+    """Random bytes: their entries are a little longer than they are, and end before, at and after a read."""
+    monkeypatch.setitem(sys.modules, "isal.isal_zlib", importlib.import_module(library))
+    rng = random.Random(11)
+    writer = store.engine.writer(compressed=compressed)
+    contents = [rng.randbytes(size) for size in (0, *range(LIKELY_BYTES - 40, LIKELY_BYTES + 8), 50_000)]
+    oids = [writer.blob(content) for content in contents]
+    writer.publish()
+    engine = store.open()
+    for oid, content in zip(oids, contents, strict=True):
+        assert b"".join(engine.pieces(oid)) == content
+        assert engine.has_content(oid, content)
+        assert not engine.has_content(oid, content[:-1] + b"\xff\0")
 
 
 DAMAGES = [*HARM, flip]

@@ -422,6 +422,8 @@ class PackDraft:
 # ---
 
 _WINDOW_BYTES = 4096
+# What a source file takes, compressed, most often.
+LIKELY_BYTES = 16 << 10
 _HEADER_WINDOW = 1
 _STEP_BYTES = 1 << 18
 _LEAST_STEP = 64
@@ -507,9 +509,9 @@ class PackFile:
         if self._descriptor >= 0:
             close(self._descriptor)
 
-    def header(self, offset: int) -> tuple[Header, bytes]:
+    def header(self, offset: int, *, bytes_read: int = _WINDOW_BYTES) -> tuple[Header, bytes]:
         """Return an entry's header, and the first of its compressed bytes."""
-        window = os.pread(self.descriptor, _WINDOW_BYTES, offset)
+        window = os.pread(self.descriptor, bytes_read, offset)
         try:
             return self._parse_header(window, offset)
         except IndexError:
@@ -585,9 +587,12 @@ class PackFile:
             self._keep(place, kind, content)
         return kind, content
 
-    def whole(self, offset: int, *, most: int) -> tuple[int, bytes | None]:
-        """Return an object's kind and content; no content of a delta, nor one of more bytes than ``most``."""
-        (kind, size, _, start), window = self.header(offset)
+    def whole(self, offset: int, *, most: int, likely: int = LIKELY_BYTES) -> tuple[int, bytes | None]:
+        """Return an object's kind and content; no content of a delta, nor one of more bytes than ``most``.
+
+        So many bytes as it ``likely`` takes are read at once.
+        """
+        (kind, size, _, start), window = self.header(offset, bytes_read=likely)
         if kind in {OFS_DELTA, REF_DELTA} or size > most:
             return kind, None
         return kind, b"".join(self._inflate(window, start=start, size=size))
@@ -636,13 +641,14 @@ class PackFile:
         By ISA-L where that is loaded: it takes two thirds of the time, and has words of its own for damage.
         It takes some damaged streams that zlib refuses; their content is proven by its id like any other.
         """
-        most = size + (size >> 8) + _LEAST_STEP
-        if len(window) < most:
-            window += os.pread(self.descriptor, most - len(window), start + len(window))
         library = sys.modules.get("isal.isal_zlib") or zlib
         running = library.decompressobj()
         try:
             content: bytes = running.decompress(window, size + 1)
+            if not running.eof and len(content) <= size:
+                most = size + (size >> 8) + _LEAST_STEP
+                rest = os.pread(self.descriptor, max(most - len(window), 0), start + len(window))
+                content += running.decompress(running.unconsumed_tail + rest, size + 1 - len(content))
         except library.error:
             return None
         return content if running.eof and len(content) == size else None

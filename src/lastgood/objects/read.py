@@ -26,7 +26,7 @@ from lastgood.objects import (
     decode_tree,
     join_entries,
 )
-from lastgood.objects.pack import PackFile
+from lastgood.objects.pack import LIKELY_BYTES, PackFile
 from lastgood.objects.repository import storage
 from lastgood.value import Value
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _HINT = "run `lastgood verify --repair`"
 # Above this a blob is streamed when it can be.
 _WHOLE_BYTES = 1 << 20
+# What is beside a content in an entry that has it as it is: the header, and what zlib's format adds.
+_BESIDE_CONTENT = 32
 # So many directories are remembered: a plan, a guard and a report look at the same ones.
 _LISTINGS = 64
 
@@ -76,22 +78,25 @@ class GitReader:
 
     def has_content(self, oid: bytes, content: bytes) -> bool:
         """Tell whether a blob reads as a content that is known to have its id; False too of a large one."""
-        return self._first(oid) == content
+        return self._first(oid, likely=len(content) + _BESIDE_CONTENT) == content
 
     def _small(self, oid: bytes) -> bytes | None:
         """Return a small blob, proven, out of the first pack that names it; None if it is not sound there."""
         content = self._first(oid)
         return None if content is None or self.hasher.object_id(BLOB, content) != oid else content
 
-    def _first(self, oid: bytes) -> bytes | None:
-        """Return what the first pack that names a small blob has of it, not proven; None if that is none."""
+    def _first(self, oid: bytes, *, likely: int = LIKELY_BYTES) -> bytes | None:
+        """Return what the first pack that names a small blob has of it, not proven; None if that is none.
+
+        So many bytes as its entry ``likely`` takes are read at once.
+        """
         place = next(self.stored.find(oid), None)
         if place is None:
             return None
         pack, offset = place
         try:
             self.stored.opened(pack)
-            kind, content = pack.whole(offset, most=_WHOLE_BYTES)
+            kind, content = pack.whole(offset, most=_WHOLE_BYTES, likely=likely)
         except (OSError, ValueError):
             return None
         return content if kind == BLOB else None
