@@ -603,6 +603,19 @@ def _standing(key: str, *, newest: CheckpointFacts, at: CheckpointFacts) -> dict
     return dict(zip(_places(key), (LatestFacts(newest=newest, at=at), (at,), at.id), strict=True))
 
 
+def _inserted(
+    connection: sqlite3.Connection, statement: str, columns: rows.Row, *, workspace: WorkspaceRow | None
+) -> int:
+    """Insert a row, and return its number; where its ``workspace`` is not there, that first."""
+    try:
+        return connection.execute(statement, columns).lastrowid or 0
+    except sqlite3.IntegrityError:  # most often it is there, and to ask takes as long as to insert
+        if workspace is None:
+            raise
+        rows.add_workspace(connection, workspace)
+        return connection.execute(statement, columns).lastrowid or 0
+
+
 def _put_step(connection: sqlite3.Connection, step: Effect, *, after: int) -> None:
     from lastgood.catalogue.work import SessionTransaction  # lazily: few checkpoints begin or end a step
 
@@ -669,9 +682,7 @@ class CatalogueWriter(CatalogueReader):
         def insert(connection: sqlite3.Connection) -> int:
             if since is not None:
                 _refuse_overtaken(connection, manifest.workspace_key, since=since)
-            if workspace is not None:
-                rows.add_workspace(connection, workspace)
-            sequence = connection.execute(_INSERT, columns).lastrowid or 0
+            sequence = _inserted(connection, _INSERT, columns, workspace=workspace)
             reseal(connection, "checkpoint", manifest.id)
             if not manifest.partial and manifest.kind != "guard":
                 rows.move(connection, manifest.workspace_key, to=manifest.id)
@@ -734,9 +745,7 @@ class CatalogueWriter(CatalogueReader):
         key, stands = operation.workspace_key, operation.stands
 
         def insert(connection: sqlite3.Connection) -> None:
-            if workspace is not None:
-                rows.add_workspace(connection, workspace)
-            connection.execute(_OPERATION, columns)
+            _inserted(connection, _OPERATION, columns, workspace=workspace)
             reseal(connection, "operation", operation.id)
             if stands is not None:
                 rows.move(connection, key, to=stands)

@@ -979,7 +979,7 @@ class Database:
         for that (ext4 with small blocks, those that copy on each write) the whole process ends by SIGBUS.
         """
         try:
-            disk = os.statvfs(os.path.dirname(self.path))
+            disk = os.statvfs(self.path)
         except OSError:
             return None  # whoever opens the file says why
         files = not beside or not disk.f_files or disk.f_favail >= _SCANT_FILES
