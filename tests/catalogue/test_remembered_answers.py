@@ -11,7 +11,7 @@ import pytest
 from lastgood.catalogue import WorkspaceRow
 from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.work import SessionTransaction
-from lastgood.errors import Unsupported
+from lastgood.errors import LastgoodError, Unsupported
 from lastgood.model.checkpoint import Checkpoint, Manifest
 from lastgood.model.operation import Instant, Operation
 from lastgood.model.session import Owner, Session
@@ -173,6 +173,26 @@ def test_an_operation_brings_its_workspace(catalogue: SqliteCatalogue, other: Sq
     row = WorkspaceRow(key=key, path="/elsewhere", machine="m", created_at=1)
     catalogue.add_operation(Operation(id="op_1", workspace_key=key, type="delete", at=1), workspace=row)
     assert catalogue.workspace(key) == other.workspace(key) == row
+
+
+def test_a_checkpoint_brings_its_workspace(
+    catalogue: SqliteCatalogue, other: SqliteCatalogue, manifest: Callable[..., Manifest]
+) -> None:
+    key = "cc" * 10
+    row = WorkspaceRow(key=key, path="/elsewhere", machine="m", created_at=1)
+    for number in (1, 2):
+        made = manifest(number, workspace_key=key)
+        catalogue.add(made, commit=f"{number:040x}", name=None, pinned=False, workspace=row)
+    assert catalogue.workspace(key) == other.workspace(key) == row
+    assert other.stands_at(key) == made.id
+    assert other.altered() == []
+
+
+def test_an_operation_of_a_workspace_that_is_not_there_is_refused(catalogue: SqliteCatalogue) -> None:
+    key = "cc" * 10
+    with pytest.raises(LastgoodError):
+        catalogue.add_operation(Operation(id="op_1", workspace_key=key, type="delete", at=1))
+    assert catalogue.operations(key) == []
 
 
 def test_what_comes_just_after_its_own_change_is_told(
