@@ -1,4 +1,4 @@
-"""A fresh desk for each test of the scanner."""
+"""A fresh desk for each test of the scanner, which stays in its process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from lastgood.scanner import scan
 from tools.desk import Desk
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no scan move elsewhere where the machine is slow, and a thread of a restore about to end."""
+    monkeypatch.setattr(scan, "_SECONDS", 3600.0)
 
 
 @pytest.fixture

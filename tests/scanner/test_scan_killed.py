@@ -127,34 +127,34 @@ def test_what_the_killed_one_was_handed_is_not_lost(far: Far, killer: Killer) ->
 
 
 def test_of_what_was_handed_to_killed_ones_nothing_is_left(far: Far, killer: Killer) -> None:
-    before = sorted(os.listdir("/proc/self/fd"))
+    before = descriptors()
     writer, _ = handed(far)
     killer.kill(9)
     with pytest.raises(Busy):
         far.scanner.scan(request(far), writer=writer)
     writer.abandon()
     assert left(far) == []
-    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
 
 
 def test_a_pack_that_went_there_and_back_leaves_no_descriptor(far: Far) -> None:
-    before = sorted(os.listdir("/proc/self/fd"))
+    before = descriptors()
     writer, _ = handed(far)
     far.scanner.scan(request(far), writer=writer)
     writer.abandon()
     assert left(far) == []
-    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
 
 
 def test_of_what_was_handed_to_one_that_fails_nothing_is_left(far: Far) -> None:
-    before = sorted(os.listdir("/proc/self/fd"))
+    before = descriptors()
     writer, _ = handed(far)
     os.rename(far.desk.root, far.desk.root.with_name("gone"))
     with pytest.raises(NotFound):
         far.scanner.scan(request(far), writer=writer)
     writer.abandon()
     assert left(far) == []
-    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
 
 
 def test_where_none_can_be_started_the_pack_that_was_to_be_handed_over_is_taken_back(far: Far) -> None:

@@ -23,6 +23,7 @@ from lastgood.scanner.walk import Walk
 from lastgood.scanner.watch import DirectoryWatch
 from lastgood.testing.clock import FakeClock
 from tools.desk import Desk
+from tools.living import descriptors
 from tools.values import not_none
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ def test_a_young_file_whose_folder_was_moved_is_a_gap_and_none_if_that_was_delet
     """S7, S8: moved, it is there still, and a restore must not take it for deleted."""
     desk, clock, _ = young_desk(tmp_path, monkeypatch)
     desk.write("d/young", "x")
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
 
     def meanwhile(seconds: float) -> None:
         clock.advance(seconds)
@@ -258,7 +259,7 @@ def test_a_young_file_whose_folder_was_moved_is_a_gap_and_none_if_that_was_delet
 
     desk.sleep = meanwhile
     assert desk.gaps(desk.save()) == ({} if way == "deleted" else {"d/young": "unstable"})
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
 
 
 class Meanwhile:

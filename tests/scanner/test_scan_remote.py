@@ -133,7 +133,7 @@ def test_a_breakdown_is_told_and_leaves_no_process(far: Desk, capfd: pytest.Capt
         far.scan()
     assert caught.value.details == {"status": 1, "said": "oh no\n"}
     assert capfd.readouterr() == ("", "")
-    assert children(os.getpid()) == before
+    assert set(children(os.getpid())) <= set(before)
 
 
 @pytest.mark.parametrize("python", [b"", b"/no/such/python", b"/bin/some-application", b"/etc/python"])
@@ -153,7 +153,7 @@ def test_nothing_is_left_behind(far: Desk) -> None:
     assert [name for name in os.listdir(far.cache) if "answer" in name] == []
     assert os.listdir(far.store / "tmp") == []
     assert len(descriptors()) <= len(before) + 4  # maps of the new pack
-    assert children(os.getpid()) == below
+    assert set(children(os.getpid())) <= set(below)
 
 
 def test_nothing_of_the_workspace_or_the_environment_is_imported(

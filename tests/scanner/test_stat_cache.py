@@ -21,6 +21,7 @@ from lastgood.scanner.stat_cache import CachedFolder, StatCache
 from lastgood.scanner.states import Sheet
 from lastgood.scanner.walk import Walk
 from tools.desk import Desk
+from tools.living import descriptors
 
 FOLDERS = ("a", "a/below", "b", "c", "c/one", "c/two")
 
@@ -126,11 +127,11 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(known: Desk, tmp_path: 
 
 def test_more_than_may_stay_open_is_left_to_the_walk(known: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stat_cache, "_MOST_FOUND", 2)
-    opened = len(os.listdir("/proc/self/fd"))
+    opened = descriptors()
     for folder in FOLDERS:
         known.write(f"{folder}/f-two", "other")
     assert known.save().result == afresh(known)
-    assert len(os.listdir("/proc/self/fd")) == opened
+    assert descriptors() == opened
 
 
 def test_on_another_device_nothing_is_taken_for_known(known: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
