@@ -369,8 +369,9 @@ def test_unchanged_is_said_only_of_what_can_be_read(
     time.sleep(0.1)  # so that the scan cache knows the file for certain
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         assert workspace.save().unchanged_since == went_back[0]
-    oldest = min(packs_of(store), key=lambda pack: pack.stat().st_mtime_ns)
-    for part in oldest.parent.glob(f"{oldest.stem}.*"):
+        commit = bytes.fromhex(workspace.get(went_back[0]).commit)
+    (first,) = (index for index in packs_of(store, ".idx") if commit in index.read_bytes())
+    for part in first.parent.glob(f"{first.stem}.*"):
         part.unlink()
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         saved = workspace.save().checkpoint
