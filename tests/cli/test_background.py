@@ -222,6 +222,12 @@ def test_what_a_call_began_before_it_was_broken_off_is_begun_once(kept: Command)
 # --- Several workspaces ---
 
 
+def test_the_first_command_in_a_store_may_be_that_something_watches(lastgood: Command) -> None:
+    (lastgood.project / "a.txt").write_text("first\n")
+    with background(lastgood):
+        assert eventually(lambda: messages(lastgood) == [("auto", "by watch")])
+
+
 def test_one_process_watches_several_workspaces_and_serves_both(kept: Command, beside: Command) -> None:
     with background(kept, "--rest", "100ms") as pid:
         assert json.loads(asked(beside, "watch", "--background", "--rest", "100ms", "--json"))["pid"] == pid

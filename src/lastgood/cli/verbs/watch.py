@@ -147,6 +147,7 @@ def _watch_here(root: str, store: str, *, rest: float | None, stop: int) -> None
             if not isinstance(error, Busy):
                 tell_failure(context, error)
             raise
+        context.engine_of()  # a new store has no repository before the first save, and is known by it
         service.begin()
         if service.descriptor is not None:
             watches.run(stop, service=service, idle=workspace.settings.watch.idle)
