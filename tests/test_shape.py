@@ -279,6 +279,21 @@ def test_every_source_starts_with_a_docstring_and_postponed_annotations() -> Non
     assert bare == []
 
 
+def test_no_module_gives_one_name_to_two_values() -> None:
+    """A second constant of a name takes the first one's place, and no checker tells."""
+    twice = []
+    for path in sources():
+        assigned = [one.targets for one in parsed(path).body if isinstance(one, ast.Assign)]
+        names = [
+            part.id
+            for targets in assigned
+            for part in (node for one in targets for node in ast.walk(one))
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+        ]
+        twice += [f"{short(path)}: {name}" for name in sorted({*names}) if names.count(name) > 1]
+    assert twice == []
+
+
 def test_no_two_test_files_share_a_name() -> None:
     """Test folders are no packages, so pytest would import one for the other."""
     names = [os.path.basename(path) for path in sources(HERE) if os.path.basename(path) != "conftest.py"]
