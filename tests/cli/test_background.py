@@ -30,7 +30,7 @@ from lastgood.workspace import open_as, watching
 from lastgood.workspace.opened import OpenWorkspace, Proposal
 from lastgood.workspace.residence import Greeting, Watching, greeted
 from lastgood.workspace.watching import Watches
-from tools.command import COMMAND, SOURCE, Command, told
+from tools.command import COMMAND, PATIENCE, SOURCE, Command, told
 from tools.living import eventually, eventually_gone
 from tools.long_form import LONG
 from tools.values import not_none
@@ -500,7 +500,7 @@ _RUN = (
 def test_it_leaves_when_nothing_happens(kept: Command) -> None:
     kept.environment["LASTGOOD_WATCH_IDLE"] = "200ms"
     words = [sys.executable, "-I", "-c", _RUN, SOURCE, str(kept.project), str(kept.store), ""]
-    done = subprocess.run(words, env=kept.environment, timeout=60, check=False)
+    done = subprocess.run(words, env=kept.environment, timeout=PATIENCE, check=False)
     assert done.returncode == 0
     assert not (kept.store / "resident.sock").exists()
 
@@ -554,7 +554,7 @@ def test_one_of_an_earlier_version_is_replaced_if_nobody_wanted_it(on_demand: Co
     with earlier(on_demand, "d") as process:
         assert on_demand("status", "--json").json["resident_note"]["code"] == "other-version"
         assert not hook(on_demand, "SessionStart", source="startup")[1]
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0
         assert eventually(lambda: getattr(greeted(os.fsencode(on_demand.store)), "is_same", False))
 
 
@@ -566,7 +566,7 @@ def test_one_of_an_earlier_version_that_somebody_started_goes_on_until_it_is_sto
         told(on_demand("watch", "--background", expect=14), 14)
         assert process.poll() is None
         assert on_demand("watch", "--stop", "--json").json["stopped"] == process.pid
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0
     assert on_demand("watch", "--stop", "--json").json["stopped"] is None
 
 

@@ -23,6 +23,13 @@ def watcher(kept: Command) -> Iterator[Watcher]:
         started.end(signal.SIGKILL)
 
 
+def put(path: Path, text: str) -> None:
+    """Write a file whole at once: the process that watches may look at any moment."""
+    aside = path.parent.parent / "aside"
+    aside.write_text(text)
+    aside.rename(path)
+
+
 def test_a_change_becomes_a_checkpoint_of_the_session_at_hand(kept: Command, watcher: Watcher) -> None:
     watcher.greets()  # its first save, which may have begun before the session, is over
     session = kept("session", "start", "--goal", "work", "--json").json["session"]["id"]
@@ -34,9 +41,7 @@ def test_a_change_becomes_a_checkpoint_of_the_session_at_hand(kept: Command, wat
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_who_ends_it_gets_a_last_checkpoint(kept: Command, watcher: Watcher, number: signal.Signals) -> None:
-    aside = kept.project.with_name("aside")
-    aside.write_text("last\n")
-    aside.rename(kept.project / "a.txt")  # whole at once: the first save may be going on
+    put(kept.project / "a.txt", "last\n")
     code, _, err = watcher.end(number)
     assert (code, err.splitlines()[-1]) == (0, "watched no longer: 1 checkpoint made")
     assert kept("cat", "@", "a.txt").out == "last\n"
@@ -123,10 +128,10 @@ def test_one_whose_configuration_turns_it_off_waits_until_it_is_on_again(
     assert err is not None
     err.readline()
     watcher.greets()
-    mine.write_text("[auto]\nenabled = false\n")
+    put(mine, "[auto]\nenabled = false\n")
     (kept.project / "a.txt").write_text("while it is off\n")
     assert "the configuration wants no more such checkpoints" in err.readline()
-    mine.write_text("[auto\n")
+    put(mine, "[auto\n")
     (kept.project / "a.txt").write_text("while it is broken\n")
     assert "is not TOML" in err.readline()
     assert err.readline().startswith("  ")
