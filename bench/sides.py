@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Protocol
 
 import bare
+from peak import measured
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -314,7 +315,7 @@ class Backup:
 class OneShot:
     """`lastgood save` as a process of its own, seen from the one who starts it.
 
-    ``peak`` is the most memory that the last one took, in bytes, that of its processes apart.
+    ``peak`` is the most memory that the first one took, in bytes, that of its processes apart.
     """
 
     name = "lastgood"
@@ -334,7 +335,10 @@ class OneShot:
 
     def run(self, *arguments: str) -> float:
         """Run `lastgood` with some arguments and return its seconds."""
-        return self._spawn(self._python, os.path.join(ROOT, "lastgood"), "-C", self._workspace, *arguments)
+        return self._spawn(*self._lastgood(*arguments))
+
+    def _lastgood(self, *arguments: str) -> list[str]:
+        return [self._python, os.path.join(ROOT, "lastgood"), "-C", self._workspace, *arguments]
 
     def bare(self) -> float:
         """Return the seconds of the same Python that does nothing."""
@@ -364,15 +368,17 @@ class OneShot:
                 (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
             ],
         )
-        _, status, used = os.wait4(spawned, 0)
+        _, status = os.waitpid(spawned, 0)
         code = os.waitstatus_to_exitcode(status)
         seconds = time.perf_counter() - before
         assert code == 0, (code, command)
-        self.peak = used.ru_maxrss * 1024
         return seconds
 
     def first(self) -> float:
-        return self.save()
+        _, seconds, self.peak = measured(
+            self._lastgood("save", "a save", "--allow-empty"), environment=self._environment
+        )
+        return seconds
 
     def save(self) -> float:
         return self.run("save", "a save", "--allow-empty")

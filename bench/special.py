@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from drive import append_to_ten, files_below
+from peak import measured
 from sides import GIT_ENVIRONMENT, ROOT, Git, python_alone
 
 sys.path.insert(0, os.path.join(ROOT, "src"))
@@ -184,21 +184,25 @@ def consolidate(store: str, extent: Consolidation = "all") -> None:
     engine.close()
 
 
+class MeasuredGit(Git):
+    """Git, with the most memory in bytes that a command took."""
+
+    peak = 0.0
+
+    def git(self, *arguments: str) -> str:
+        """Run one git command and return what it prints."""
+        command = ["git", *arguments]
+        printed, _, peak = measured(command, environment=self._environment, folder=self._workspace)
+        self.peak = max(self.peak, peak)
+        return printed.strip()
+
+
 def peak_of_git(root: str, store: str) -> float:
     """Return the peak memory in bytes of the largest of git's processes in a first save."""
-    side = Git()
+    side = MeasuredGit()
     side.open(root, store)
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        side.first()
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-        os.write(writer, str(peak).encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        return float(pipe.read())
+    side.first()
+    return side.peak
 
 
 def _line(number: int, size: int) -> bytes:
