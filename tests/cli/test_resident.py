@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import lastgood
 from tools.command import COMMAND, PATIENCE, Command, Done
+from tools.living import eventually
 from tools.long_form import examples
 from tools.operations import STEPS, Step, take
 from tools.watcher import Watcher, alone, answering, asked, called, hurried, timeless
@@ -386,7 +387,7 @@ def test_who_interrupts_a_command_interrupts_what_is_done_for_it(kept: Command, 
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(0.3)
+    assert eventually(lambda: os.listdir(kept.store / "tmp") != [])  # the resident is at it
     asking.send_signal(signal.SIGINT)
     out, err = asking.communicate(timeout=PATIENCE)
     assert (asking.returncode, out) == (130, "")
