@@ -463,6 +463,9 @@ class LeastOneShot(OneShot):
 
     name = "promised"
 
+    def first(self) -> float:
+        return self.run()
+
     def run(self, *_arguments: str) -> float:
         """Save, and return the seconds."""
         store = self._environment["LASTGOOD_STORE"]
