@@ -251,34 +251,27 @@ def instant_of(clock: Clock) -> Instant:
 
 # By this name the kernel calls the time namespace that it begins with.
 _FIRST_TIME_NAMESPACE = "time:[4026531834]"
-# What a process counts from, once it was asked: none outlives the boot in which it began, nor goes to another
-# time namespace, which only a child of it may begin in.
-_counted_from: tuple[int, str] = (0, "")
+# This boot, once the kernel was asked: no process outlives that in which it began.
+_boot: str | None = None
 
 
 def _counted_boot() -> str | None:
-    """Return what the uptime is counted from: a boot, beside it a time namespace, which counts its own."""
-    global _counted_from  # noqa: PLW0603 - the same for all of a process
-    process = os.getpid()
-    if _counted_from[0] != process:
-        boot = _asked_boot()
-        if boot is None:
+    """Return what the uptime is counted from: a boot, beside it a time namespace, which counts its own.
+
+    Into another of these a process may go at any time, so that is asked each time.
+    """
+    global _boot  # noqa: PLW0603 - the same for all of a machine
+    if _boot is None:
+        try:
+            with open("/proc/sys/kernel/random/boot_id", "rb", buffering=0) as file:
+                _boot = file.read().decode("ascii", "replace").strip()
+        except OSError:
             return None
-        _counted_from = process, boot
-    return _counted_from[1]
-
-
-def _asked_boot() -> str | None:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb", buffering=0) as file:
-            boot = file.read().decode("ascii", "replace").strip()
-    except OSError:
-        return None
     try:
         counted = os.readlink("/proc/self/ns/time")
     except OSError:  # a kernel that has none
-        return boot
-    return boot if counted == _FIRST_TIME_NAMESPACE else f"{boot} {counted}"
+        return _boot
+    return _boot if counted == _FIRST_TIME_NAMESPACE else f"{_boot} {counted}"
 
 
 class SystemClock:
