@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,9 @@ from faults.disks import SmallDisk, ext4, tmpfs
 from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import opened
 from faults.stage import Stage, alter, fill, tree_of
+from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.errors import NoRoom
+from lastgood.testing.clock import FakeClock
 from tools.harm import flip, packs_of
 from tools.judge import git_faults
 from tools.long_form import LONG
@@ -333,6 +336,24 @@ def test_a_workspace_that_is_open_reads_a_disk_that_fills_up_and_is_freed(
         assert [one.id for one in workspace.list()] == [saved, *before]
         mine = workspace.save("mine", allow_empty=True).checkpoint.id
         assert crowded.json("list")["checkpoints"][0]["id"] == mine
+
+
+def test_the_room_that_counts_is_that_of_the_catalogues_folder(tmp_path: Path) -> None:
+    """S14: its log is written there. Of a folder with a quota the kernel tells what that leaves, of a file
+    in it what the whole disk has; no kernel here has such a quota, so the file is elsewhere. Takes root.
+    """
+    with tmpfs(tmp_path / "disk") as disk:
+        path, elsewhere = disk.place / "catalogue.sqlite3", tmp_path / "elsewhere"
+        catalogue = SqliteCatalogue.open(str(path), clock=FakeClock())
+        elsewhere.touch()
+        subprocess.run(["mount", "--bind", elsewhere, path], check=True)
+        try:
+            disk.fill_bytes()
+            with pytest.raises(NoRoom):
+                catalogue.demand_room(beside=0)
+        finally:
+            subprocess.run(["umount", path], check=True)
+            catalogue.close()
 
 
 @pytest.mark.parametrize("seed", range(PASSES))

@@ -644,6 +644,7 @@ class Database:
 
     def __init__(self, path: str, *, schema: Schema, durability: Durability, wait: float) -> None:
         self.path = path
+        self._folder = os.path.dirname(path)
         self._schema = schema
         self._durability = durability
         self._wait = wait
@@ -977,9 +978,10 @@ class Database:
 
         SQLite writes to what it shares with others through memory, and where a file system finds no room
         for that (ext4 with small blocks, those that copy on each write) the whole process ends by SIGBUS.
+        The folder is asked: where that has a quota of its own, files in it do not tell.
         """
         try:
-            disk = os.statvfs(self.path)
+            disk = os.statvfs(self._folder)
         except OSError:
             return None  # whoever opens the file says why
         files = not beside or not disk.f_files or disk.f_favail >= _SCANT_FILES
