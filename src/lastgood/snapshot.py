@@ -258,6 +258,11 @@ class WorkspaceSnapshot:
             self._standing = current_work(self.context)
         return self._standing
 
+    @property
+    def stands_at(self) -> str | None:
+        """The checkpoint at which the workspace stood before it was looked at."""
+        return None if self._facts is None or self._facts.at is None else self._facts.at.id
+
     def actual(self, path: bytes) -> Entry | None:
         """Return what a path holds, those that the scan left out looked at anew."""
         return self.files.entry(path) or self.present(path)
@@ -349,8 +354,7 @@ class WorkspaceSnapshot:
         self, saving: SaveTransaction, draft: Draft, *, lists: Mapping[str, LongList[Any]]
     ) -> tuple[Checkpoint, GitSnapshot | None]:
         """Make the checkpoint, which holds ``lists`` of progress beside its own, and return what git said."""
-        before = None if self._facts is None else self._facts.at
-        since = None if before is None else before.id
+        before, since = None if self._facts is None else self._facts.at, self.stands_at
         spoken = self._spoken()
         counted, changes = self._changes(before)
         previous = since

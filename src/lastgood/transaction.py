@@ -379,10 +379,12 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         parts: tuple[Part, ...] = (),
         session: str | None = None,
         stands: str | None = None,
+        stood: str | None = None,
     ) -> Operation:
         """Record a change that `undo` can take back; of the caller's session if none is given.
 
         ``stands`` is the checkpoint at which the workspace stands from now on, None where it did not move.
+        ``stood`` is where it was found to stand: the operation says where it stands when that is recorded.
         """
         from lastgood.host import instant_of  # lazily: no save records an operation
         from lastgood.model.operation import Operation
@@ -401,12 +403,11 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             parts=parts,
             session=self.context.session if session is None else session,
             stands=stands,
-            stood=None if stands is None else self.catalogue.stood(self.context.key),
+            stood=None if stands is None else stood,
             boot=now.boot,
             uptime=now.uptime,
         )
-        self.catalogue.add_operation(operation, workspace=self.context.row)
-        return operation
+        return self.catalogue.add_operation(operation, workspace=self.context.row)
 
     def new_operation(self) -> str:
         """Return a fresh operation id."""

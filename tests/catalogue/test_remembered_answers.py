@@ -167,6 +167,28 @@ def test_what_is_known_after_an_operation_was_recorded_is_what_is_there(
         assert _told(catalogue, first.id) == _told(other, first.id)
 
 
+def test_an_operation_says_where_its_workspace_stood_when_it_was_recorded(
+    catalogue: SqliteCatalogue,
+    other: SqliteCatalogue,
+    save: Callable[..., Checkpoint],
+    manifest: Callable[..., Manifest],
+) -> None:
+    """T15: also where somebody has moved it since it was asked for."""
+    first = save(1)
+    assert catalogue.stood(KEY) == catalogue.stands_at(KEY) == first.id
+    second = other.add(manifest(2), commit=f"{2:040x}", name=None, pinned=False)
+    third = other.add(manifest(3), commit=f"{3:040x}", name=None, pinned=False)
+    other.delete([third.id], at=Instant(at=1))
+
+    made = catalogue.add_operation(
+        Operation(id="op_1", workspace_key=KEY, type="restore", at=1, stands=second.id)
+    )
+
+    assert made.stood == third.id
+    assert [made] == other.operations(KEY)
+    assert catalogue.stands_at(KEY) == other.stands_at(KEY) == second.id
+
+
 def test_an_operation_brings_its_workspace(catalogue: SqliteCatalogue, other: SqliteCatalogue) -> None:
     key = "cc" * 10
     assert catalogue.workspace(key) is None

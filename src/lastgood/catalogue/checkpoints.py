@@ -333,16 +333,8 @@ class CatalogueReader:
         return next((one.id for one in self.history(workspace_key, limit=1)), None)
 
     def stood(self, workspace_key: str) -> str | None:
-        """Return what is to be said again to have a workspace stand where it stands now.
-
-        That may be a checkpoint that is deleted: undoing that leads back to it.
-        """
-        said = self._database.known(
-            ("said", workspace_key),
-            lambda: self._database.read(lambda connection: rows.at(connection, workspace_key)),
-            again=False,
-        )
-        return said or self.stands_at(workspace_key)
+        """Return where a workspace stands, as an operation says where it stood: see `rows.stood`."""
+        return self._database.read(lambda connection: rows.stood(connection, workspace_key))
 
     def place_fault(self, workspace_key: str) -> PlaceFault | None:
         """Return why a workspace counts as standing at its newest checkpoint: not known, or deleted."""
@@ -569,10 +561,8 @@ def _after(key: str, newest: CheckpointFacts, answers: Answers) -> Answers:
     before = cast("LatestFacts | None", answers.get(("latest", key)))
     if rows.is_whole(newest):
         left |= _standing(key, newest=newest, at=newest)
-    else:
-        if before is not None:
-            left["latest", key] = before.replace(newest=newest)
-        left |= {question: answers[question] for question in (("said", key),) if question in answers}
+    elif before is not None:
+        left["latest", key] = before.replace(newest=newest)
     return left
 
 
@@ -595,12 +585,12 @@ def _after_operation(key: str, stands: str | None, answers: Answers) -> Answers:
 
 def _places(key: str) -> tuple[Question, ...]:
     """Return the questions to which the answers tell where a workspace stands."""
-    return ("latest", key), ("at", key), ("said", key)
+    return ("latest", key), ("at", key)
 
 
 def _standing(key: str, *, newest: CheckpointFacts, at: CheckpointFacts) -> dict[Question, object]:
     """Return the answers where a workspace stands at a complete checkpoint that its row names."""
-    return dict(zip(_places(key), (LatestFacts(newest=newest, at=at), (at,), at.id), strict=True))
+    return dict(zip(_places(key), (LatestFacts(newest=newest, at=at), (at,)), strict=True))
 
 
 def _inserted(
@@ -736,21 +726,30 @@ class CatalogueWriter(CatalogueReader):
         """Take deletions back."""
         self._set("deleted_at", [(None, id) for id in checkpoints])
 
-    def add_operation(self, operation: Operation, *, workspace: WorkspaceRow | None = None) -> None:
-        """Record an operation; from now on the workspace stands where it says, if it says so.
+    def add_operation(self, operation: Operation, *, workspace: WorkspaceRow | None = None) -> Operation:
+        """Record an operation, and return it; from now on the workspace stands where it says, if it says so.
 
-        Its ``workspace`` is added with it unless that is there.
+        Such a one says where the workspace stood, too: what it said of that before is a guess. Its
+        ``workspace`` is added with it unless that is there.
         """
-        columns = rows.operation_columns(operation)
         key, stands = operation.workspace_key, operation.stands
+        guessed = rows.operation_columns(operation)  # nobody waits for that
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: sqlite3.Connection) -> Operation:
+            made, columns = operation, guessed
+            stood = None if stands is None else rows.stood(connection, key)
+            if made.stood != stood:
+                made = made.replace(stood=stood)
+                columns = rows.operation_columns(made)
             _inserted(connection, _OPERATION, columns, workspace=workspace)
-            reseal(connection, "operation", operation.id)
+            reseal(connection, "operation", made.id)
             if stands is not None:
                 rows.move(connection, key, to=stands)
+            return made
 
-        self._database.write(insert, leaves=lambda _done, answers: _after_operation(key, stands, answers))
+        return self._database.write(
+            insert, leaves=lambda _made, answers: _after_operation(key, stands, answers)
+        )
 
     def set_undone(self, operation: str, *, undone: bool) -> None:
         """Mark an operation as undone, or as standing again."""

@@ -451,6 +451,14 @@ def at(connection: sqlite3.Connection, key: str) -> str | None:
     return None if row is None or row[0] is None else _text(row[0])
 
 
+def stood(connection: sqlite3.Connection, key: str) -> str | None:
+    """Return what is to be said again to have a workspace stand where it stands now.
+
+    That may be a checkpoint that is deleted: undoing that leads back to it.
+    """
+    return at(connection, key) or next((one.id for one in history(connection, key)), None)
+
+
 def place_fault(connection: sqlite3.Connection, key: str) -> PlaceFault | None:
     """Return why a workspace counts as standing at its newest checkpoint; None where its row says where."""
     place = at(connection, key)

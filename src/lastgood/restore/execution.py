@@ -241,6 +241,7 @@ class PlanExecution(Value):
                 parts=restored,
                 session=journal.session,
                 stands=self.stands(journal) if succeeded else None,
+                stood=self.snapshot.stands_at,
             )
         # An undo of which nothing succeeded can be tried again.
         if journal.of is not None and succeeded:
