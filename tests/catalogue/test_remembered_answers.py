@@ -16,6 +16,7 @@ from lastgood.model.checkpoint import Checkpoint, Manifest
 from lastgood.model.operation import Instant, Operation
 from lastgood.model.session import Owner, Session
 from lastgood.testing.clock import FakeClock
+from tools.looks import looks_at
 
 KEY = "aa" * 10
 OTHER = "bb" * 10
@@ -76,7 +77,8 @@ def test_what_changed_while_it_was_asked_is_asked_for_again(
         return catalogue.generation(), "asked anew"
 
     database = catalogue._database
-    assert database.known(("pair",), ask)[1] == "another"
+    before, within = database.known(("pair",), ask)
+    assert before == within
     assert database.known(("pair",), once_more) == ("another", "asked anew")
 
 
@@ -189,6 +191,16 @@ def test_an_operation_says_where_its_workspace_stood_when_it_was_recorded(
     assert catalogue.stands_at(KEY) == other.stands_at(KEY) == second.id
 
 
+def test_what_is_not_known_is_found_by_one_look_at_the_file(
+    catalogue: SqliteCatalogue, other: SqliteCatalogue, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue.generation()
+    other.set_generation("another")
+    with looks_at(path, monkeypatch) as looks:
+        assert catalogue.generation() == "another"
+    assert len(looks) == 1
+
+
 def test_an_operation_brings_its_workspace(catalogue: SqliteCatalogue, other: SqliteCatalogue) -> None:
     key = "cc" * 10
     assert catalogue.workspace(key) is None
@@ -268,8 +280,8 @@ def test_what_changed_during_a_moment_is_not_remembered_of_it(
         other.set_generation("another")
         return "before"
 
-    assert catalogue.moment(ask, key=("generation", 1), lasts=bool) == "before"
-    assert catalogue.moment(catalogue.generation, key=("generation", 1), lasts=bool) == "another"
+    assert catalogue.moment(ask, key=("generation", 1)) == "before"
+    assert catalogue.moment(catalogue.generation, key=("generation", 1)) == "another"
 
 
 def test_a_moment_that_ends_by_an_error_is_over(catalogue: SqliteCatalogue, other: SqliteCatalogue) -> None:

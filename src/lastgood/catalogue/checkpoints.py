@@ -300,12 +300,12 @@ class CatalogueReader:
         ask: Callable[[], Result],
         *,
         key: tuple[object, ...] = (),
-        lasts: Callable[[Result], bool] = bool,
+        lasts: Callable[[Result], bool] | None = None,
     ) -> Result:
         """Ask several questions at once, of one moment where nothing is known yet.
 
-        With a ``key``, which says what is asked, that is remembered if it ``lasts``: if nothing but the
-        catalogue decides what it comes to.
+        With a ``key``, which says what is asked, that is remembered, unless it does not last: if more than
+        the catalogue decides what it comes to.
         """
         return self._database.moment(ask, key=key, lasts=lasts)
 

@@ -540,16 +540,8 @@ _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456
 _abandoned: list[sqlite3.Connection] = []
 
 
-def _version(connection: sqlite3.Connection) -> tuple[object, ...]:
-    """Return what is another once anybody changed anything, this connection or others."""
-    if connection.in_transaction:
-        # What is read here may be taken back, which SQLite does not count: it is never known again.
-        return (object(),)
-    return _counted(connection)
-
-
 def _counted(connection: sqlite3.Connection) -> tuple[object, ...]:
-    """Return what tells how often others have committed, and how much the connection itself has changed."""
+    """Return what is another once anybody changed anything, others by a commit or this connection."""
     (others,) = connection.execute("PRAGMA data_version").fetchone()
     return connection, others, connection.total_changes
 
@@ -564,41 +556,38 @@ class _Memory:
 
     def __init__(self) -> None:
         self._version: tuple[object, ...] = ()
-        self._found: dict[tuple[object, ...], Any] = {}
-        self._asked: dict[tuple[object, ...], Callable[[], object]] = {}
+        self._found: dict[Question, Any] = {}
+        self._asked: dict[Question, Callable[[], object]] = {}
         # What tells, where somebody asks at this version, what is known at it.
         self._told: Callable[[], Answers] | None = None
 
     def known(
         self,
-        key: tuple[object, ...],
+        key: Question,
         ask: Callable[[], Result],
         *,
-        again: bool,
+        lasts: Callable[[Result], bool] | None,
         version: tuple[object, ...],
     ) -> Result:
+        """Return what is known of a question at a version, or ask, and know that unless it does not last."""
         self._go_on(version)
-        if again:
-            self._asked.pop(key, None)
-            self._asked[key] = ask
-            if len(self._asked) > _MOST_ASKED:
-                del self._asked[next(iter(self._asked))]
         if key in self._found:
             return cast("Result", self._found[key])
         found = ask()
-        # What changed while it was asked, which a question within this one may have noticed, is not known.
-        if version == self._version:
+        if lasts is None or lasts(found):
             self._found[key] = found
         return found
 
-    def ask_again(self, version: Callable[[], tuple[object, ...]]) -> None:
-        for key, ask in tuple(self._asked.items()):
-            self.known(key, ask, again=False, version=version())
+    def note(self, key: Question, ask: Callable[[], object]) -> None:
+        """Remember that something was asked, to ask it again."""
+        self._asked.pop(key, None)
+        self._asked[key] = ask
+        if len(self._asked) > _MOST_ASKED:
+            del self._asked[next(iter(self._asked))]
 
-    def hold(self, key: tuple[object, ...], found: object, *, version: tuple[object, ...]) -> None:
-        """Know what something came to, if that version is still the one of what is known."""
-        if self._is_at(version):
-            self._found[key] = found
+    def asked(self) -> tuple[tuple[Question, Callable[[], object]], ...]:
+        """Return what was asked lately, and how."""
+        return tuple(self._asked.items())
 
     def answers(self, version: tuple[object, ...]) -> Answers:
         """Return what is known at a version."""
@@ -657,7 +646,7 @@ class Database:
         """Keep from now on what `known` came to, as long as nobody changes anything."""
         self._memory = self._memory or _Memory()
 
-    def known(self, key: tuple[object, ...], ask: Callable[[], Result], *, again: bool = True) -> Result:
+    def known(self, key: Question, ask: Callable[[], Result], *, again: bool = True) -> Result:
         """Ask something of which the ``key`` says what, or return what it came to if nothing changed since.
 
         ``ask`` reads by `read` alone, and what it returns never changes. Unless it is to be asked ``again``
@@ -667,32 +656,35 @@ class Database:
         if memory is None:
             return ask()
         with self._lock:
-            version = self.read(_version) if self._moment is None else self._moment[1]
-            return memory.known(key, ask, again=again, version=version)
+            if again:
+                memory.note(key, ask)
+            return self.moment(ask, key=key)
 
     def ask_again(self) -> None:
         """Ask anew, while nobody waits, what was asked lately and has changed since."""
         memory = self._memory
         if memory is not None:
             with self._lock:
-                memory.ask_again(lambda: self.read(_version))
+                for key, ask in memory.asked():
+                    self.known(key, ask, again=False)
 
     def moment(
         self,
         ask: Callable[[], Result],
         *,
-        key: tuple[object, ...] = (),
-        lasts: Callable[[Result], bool] = bool,
+        key: Question = (),
+        lasts: Callable[[Result], bool] | None = None,
     ) -> Result:
         """Ask several questions, where nothing is `known` as of one moment. Nothing is changed.
 
         Where something is, what is not is read after that, each for itself. It is looked once whether the
         file is the one that was opened, and whether anybody has changed it. With a ``key``, which says what
-        is asked, what all came to is known like an answer if that ``lasts``: nothing but the file decides it.
+        is asked, what all came to is known like an answer, unless it does not last (``lasts``), because more
+        than the file decides it.
         """
         with self._lock:
             if self._moment is not None:
-                return ask()
+                return self._remembered(ask, key=key, lasts=lasts, version=self._moment[1])
             return self.read(lambda connection: self._at_once(connection, ask, key=key, lasts=lasts))
 
     def _at_once(
@@ -700,10 +692,11 @@ class Database:
         connection: sqlite3.Connection,
         ask: Callable[[], Result],
         *,
-        key: tuple[object, ...],
-        lasts: Callable[[Result], bool],
+        key: Question,
+        lasts: Callable[[Result], bool] | None,
     ) -> Result:
         if connection.in_transaction:
+            # What is read may be taken back, which SQLite does not count: it is never known.
             return ask()
         version, memory = _counted(connection), self._memory
         known = {} if memory is None else memory.answers(version)
@@ -714,13 +707,23 @@ class Database:
                 connection.execute("BEGIN")
             # Where somebody commits now, what is read is newer, and is not known at the next look any more.
             self._moment = connection, version
-            found = ask()
-            if key and memory is not None and lasts(found):
-                memory.hold(key, found, version=version)
-            return found
+            return self._remembered(ask, key=key, lasts=lasts, version=version)
         finally:
             self._moment = None
             _take_back(connection)
+
+    def _remembered(
+        self,
+        ask: Callable[[], Result],
+        *,
+        key: Question,
+        lasts: Callable[[Result], bool] | None,
+        version: tuple[object, ...],
+    ) -> Result:
+        memory = self._memory
+        if memory is None or not key:
+            return ask()
+        return memory.known(key, ask, lasts=lasts, version=version)
 
     def read(self, work: Work[Result]) -> Result:
         """Ask something; one statement sees one moment."""
@@ -810,8 +813,7 @@ class Database:
 
     def refuse_newer(self) -> None:
         """Raise `Unsupported` if a newer lastgood has brought it up since it was opened."""
-        with self._lock:
-            self._refuse_newer(self._ready())
+        self.read(self._refuse_newer)
 
     def _refuse_newer(self, connection: sqlite3.Connection) -> None:
         try:
