@@ -187,12 +187,41 @@ class PathReads:
             self._looking.__exit__(kind, error, trace)
 
 
+class Before(Value):
+    """What the catalogue says before a workspace is looked at.
+
+    ``standing`` is how far the work has come; None where nothing is kept with the files.
+    """
+
+    facts: LatestFacts | None
+    generation: str
+    standing: CurrentWork | None
+
+
+def ask_before(transaction: ReadTransaction) -> Before:
+    """Ask the catalogue what has to be known before the workspace is looked at."""
+    context = transaction.context
+    catalogue = context.catalogue
+    # What is kept with the files is how far the work had come before they were read.
+    keeps = isinstance(transaction, SaveTransaction)
+    return catalogue.moment(
+        lambda: Before(
+            facts=catalogue.latest_facts(context.key),
+            generation=catalogue.generation(),
+            standing=current_work(context) if keeps else None,
+        ),
+        key=("snapshot", context.key, context.session, keeps),
+        lasts=lambda found: found.standing is None or is_recorded(context, found.standing),
+    )
+
+
 class WorkspaceSnapshot:
     """The workspace as it was just scanned; becomes a checkpoint, or leaves nothing behind.
 
     ``forced`` are paths taken in whatever the rules say; they and those in ``fresh`` are read anew,
     whatever the scan cache says of them. One that only ``looks`` takes no room on the store's disk, and
-    becomes no checkpoint. A context manager: what was not kept by its end is abandoned.
+    becomes no checkpoint. ``before`` is what was asked of the catalogue, if that was done already. A context
+    manager: what was not kept by its end is abandoned.
     """
 
     def __init__(
@@ -203,6 +232,7 @@ class WorkspaceSnapshot:
         fresh: tuple[bytes, ...] = (),
         budget: float | None = None,
         given: GivenConversation | None = None,
+        before: Before | None = None,
     ) -> None:
         self.context: Context = transaction.context
         context = self.context
@@ -211,23 +241,13 @@ class WorkspaceSnapshot:
         self._forced = forced
         self._fresh = fresh
         self._started = context.clock.monotonic()
-        # What is kept with the files is how far the work had come before they were read.
-        keeps = isinstance(transaction, SaveTransaction)
-        catalogue = context.catalogue
-        self._standing: CurrentWork | None
-        self._facts, generation, self._standing = catalogue.moment(
-            lambda: (
-                catalogue.latest_facts(context.key),
-                catalogue.generation(),
-                current_work(context) if keeps else None,
-            ),
-            key=("snapshot", context.key, context.session, keeps),
-            lasts=lambda found: found[2] is None or is_recorded(context, found[2]),
-        )
+        before = before or ask_before(transaction)
+        self._facts: LatestFacts | None = before.facts
+        self._standing: CurrentWork | None = before.standing
         # What is loaded from here to the scan is loaded while another process looks.
         begun = context.scanner.begin(context.root)
         try:
-            self._generation = transaction.proven(generation, self._facts)
+            self._generation = transaction.proven(before.generation, self._facts)
             self._writer = transaction.writer()
             self._empty = self._writer.stored_bytes
             try:

@@ -30,7 +30,7 @@ from lastgood.restore.plan import (
 )
 from lastgood.root import is_gone
 from lastgood.settings import DEFAULT_SCOPES
-from lastgood.snapshot import INDEX, WorkspaceSnapshot
+from lastgood.snapshot import INDEX, WorkspaceSnapshot, ask_before
 from lastgood.transaction import ReadTransaction, RestoreTransaction
 from lastgood.trees import ignore_texts
 from lastgood.value import Value
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from lastgood.model.tree import Entry
     from lastgood.restore.merge import Merge
     from lastgood.restore.only_agent import AgentWork
+    from lastgood.snapshot import Before
     from lastgood.trees import Files
     from lastgood.view import View
 
@@ -382,14 +383,14 @@ def _restored(
     consent: PlanConsent | None,
     agreed: RestorePlan | None = None,
 ) -> RestoreReport:
-    def admitted() -> RestoreRequest:
+    def admitted() -> tuple[RestoreRequest, Before]:
         anew = request.replace(target=view.resolve(request.target.id))  # it may be deleted by now
         _admit(restoring.context, anew)
-        return anew
+        return anew, ask_before(restoring)
 
-    request = restoring.context.catalogue.moment(admitted)
+    request, before = restoring.context.catalogue.moment(admitted)
     with _folder_made(restoring) as folder_made:
-        with _planned(restoring, view, request) as (made, left, snapshot):
+        with _planned(restoring, view, request, before=before) as (made, left, snapshot):
             if consent is not None and (agreed is None or made.id != agreed.id):
                 demand_consent(consent, made)
             if not any(step.forced for step in made.steps):
@@ -475,7 +476,7 @@ def evidence_of(target: Checkpoint, files: Files, snapshot: WorkspaceSnapshot) -
 
 @contextmanager
 def _planned(
-    transaction: ReadTransaction, view: View, request: RestoreRequest
+    transaction: ReadTransaction, view: View, request: RestoreRequest, *, before: Before | None = None
 ) -> Iterator[tuple[RestorePlan, tuple[PartOutcome, ...], WorkspaceSnapshot]]:
     """Plan from a scan, in which everything that is going to go was read (rule T2); tell what parts stay.
 
@@ -483,7 +484,7 @@ def _planned(
     times. So what the scan took from there is read, and where it is outdated, the plan is made anew from a
     scan that read those paths.
     """
-    with WorkspaceSnapshot(transaction) as snapshot:
+    with WorkspaceSnapshot(transaction, before=before) as snapshot:
         made, left = _plan(view, request, snapshot)
         going = {
             step.path: step.have
