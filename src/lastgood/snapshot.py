@@ -160,11 +160,11 @@ def _nested(manifest: Manifest | None) -> tuple[bytes, ...]:
 class Guard(Value):
     """The checkpoint that holds what is about to be changed, by an id that is known before it is there.
 
-    ``hold`` makes it, unless it is; durable when that returns.
+    ``hold`` makes it, unless it is, and returns it; it is durable then.
     """
 
     id: str
-    hold: Callable[[], object]
+    hold: Callable[[], Checkpoint]
 
 
 class PathReads:
@@ -440,12 +440,17 @@ class WorkspaceSnapshot:
         if facts is not None and not beside:
             equal = self._equal(facts.newest) or self._equal_below_guards(facts)
         if equal is not None and self._holds(equal, lists):
-            return Guard(id=equal.id, hold=self._mend)
+            return Guard(id=equal.id, hold=lambda: self._mended(equal))
         digits = self.context.clock.random().hex()
         draft = Draft(kind="guard", message=f"before {before}", actor=Actor(type="lastgood"), digits=digits)
         return Guard(
-            id=checkpoint_id(bytes.fromhex(digits)), hold=lambda: self._made(saving, draft, lists=beside)
+            id=checkpoint_id(bytes.fromhex(digits)), hold=lambda: self._made(saving, draft, lists=beside)[0]
         )
+
+    def _mended(self, equal: Checkpoint) -> Checkpoint:
+        """Return a checkpoint that holds what was found, once what the store had lost of it is there."""
+        self._mend()
+        return equal
 
     def _holds(self, checkpoint: Checkpoint, lists: Mapping[str, LongList[Any]]) -> bool:
         """Tell whether a checkpoint has some lists of progress as what is stored.

@@ -98,13 +98,13 @@ def _revert(restoring: RestoreTransaction, request: _UndoRequest, *, planned: st
                 snapshot=snapshot,
                 before=_before(restoring.context, request),
                 type=request.type,
-                of=request.operation.id,
+                of=request.operation,
             )
         )
     assert changed.operation is not None
     return UndoReport(
         operation=changed.operation,
-        guard=changed.guard,
+        guard=changed.guard.id,
         outcomes=changed.outcomes,
         parts=(*changed.parts, *left),
     )
@@ -409,16 +409,19 @@ def plan(context: Context, type: Direction, *, way: Way | None = None, of: str |
 
 def _found(context: Context, type: Direction, *, of: str | None) -> Operation:
     """Return what an undo or redo takes; `NotFound` if nothing, `Conflict` if another than is meant."""
-    session = _inside(context)
-    if type == "undo":
-        operations = (one for one in _newest_first(context) if not _is_freed(context, one))
-        found = to_undo(operations, session=session)
-    else:
-        found = to_redo(_newest_first(context), find=context.catalogue.operation, session=session)
+    found = context.catalogue.moment(lambda: _next(context, type))
     _refuse_other(found, of, type=type)
     if found is None:
         raise _nothing(context, type)
     return found
+
+
+def _next(context: Context, type: Direction) -> Operation | None:
+    session = _inside(context)
+    if type == "undo":
+        operations = (one for one in _newest_first(context) if not _is_freed(context, one))
+        return to_undo(operations, session=session)
+    return to_redo(_newest_first(context), find=context.catalogue.operation, session=session)
 
 
 def _plan_of_checkpoints(context: Context, operation: Operation) -> RestorePlan:

@@ -48,12 +48,12 @@ _KEPT_BYTES = 1 << 20
 class Changed(Value):
     """What became of each path and each part.
 
-    ``guard`` holds what was there before. ``operation`` is what `undo` takes back; None if it had been
-    recorded before, or was rolled back.
+    ``guard`` is the checkpoint that holds what was there before. ``operation`` is what `undo` takes back;
+    None if it had been recorded before, or was rolled back.
     """
 
     outcomes: tuple[Outcome, ...]
-    guard: str
+    guard: Checkpoint
     parts: tuple[PartOutcome, ...] = ()
     operation: Operation | None = None
 
@@ -65,7 +65,7 @@ class Begun(Value):
     """
 
     journal: Journal
-    guard: str
+    guard: Checkpoint
     wait: Callable[[], None]
 
 
@@ -153,7 +153,7 @@ class PlanExecution(Value):
     """A plan that was made from a snapshot, and what is particular to how it begins and ends.
 
     ``before`` completes the guard's message. ``target`` is the checkpoint that the plan leads to, if it was
-    looked up already. ``of`` is the operation that an undo or redo is about.
+    looked up already. ``of`` is the operation that an undo or redo is about; None too if it is not known.
     ``closed`` are directories that an interruption may have left open, with the permissions that they had,
     ``unsynced`` those in which it may have left names that are not on the disk.
     """
@@ -164,7 +164,7 @@ class PlanExecution(Value):
     before: str
     target: Checkpoint | None = None
     type: OperationType = "restore"
-    of: str | None = None
+    of: Operation | None = None
     closed: Mapping[bytes, int] = {}
     unsynced: Collection[bytes] = ()
 
@@ -187,7 +187,7 @@ class PlanExecution(Value):
         journal = Journal(
             operation=restoring.new_operation(),
             type=self.type,
-            of=self.of,
+            of=None if self.of is None else self.of.id,
             started_at=restoring.context.clock.now(),
             guard=guard.id,
             target_tree=self.plan.target,
@@ -196,9 +196,9 @@ class PlanExecution(Value):
             closed=_closed(restoring.context, self.plan.steps),
         )
         with restoring.journal.opening(journal, beside=threads.beside) as opening:
-            guard.hold()
+            held = guard.hold()
             _refuse_lost(restoring.context, self.plan, contents, written=self.snapshot.contents)
-        return Begun(journal=journal, guard=guard.id, wait=opening.wait)
+        return Begun(journal=journal, guard=held, wait=opening.wait)
 
     def abandon(self) -> None:
         """Close the journal of a plan of which nothing was carried out."""
@@ -229,7 +229,7 @@ class PlanExecution(Value):
         scopes = {outcome.scope for outcome in settled if outcome.result == "restored"}
         restored = tuple(part for part in journal.plan.parts if part.scope in scopes)
         operation = None
-        succeeded = self._succeeded(journal, done=done, restored=restored)
+        succeeded = self._succeeded(journal.plan, done=done, restored=restored)
         if not self.is_recorded(journal):
             operation = self.restoring.record(
                 journal.type,
@@ -248,16 +248,14 @@ class PlanExecution(Value):
             self.restoring.catalogue.set_undone(journal.of, undone=journal.type == "undo")
         return operation
 
-    def _succeeded(self, journal: Journal, *, done: tuple[Step, ...], restored: tuple[Part, ...]) -> bool:
+    def _succeeded(self, plan: RestorePlan, *, done: tuple[Step, ...], restored: tuple[Part, ...]) -> bool:
         """Tell whether anything came to be as it was wanted, or nothing was to be done.
 
         What an undo or redo puts beside conflicts is none of what it is about.
         """
-        plan = journal.plan
-        about = None if journal.of is None else self.restoring.catalogue.operation(journal.of)
-        if about is None:
+        if self.of is None:
             return bool(done or restored) or (plan.empty and not is_barred(plan.steps))
-        own = {step.path for step in about.steps}
+        own = {step.path for step in self.of.steps}
         if restored or any(step.path in own for step in done):
             return True
         return not plan.parts and all(step.action == "keep" for step in plan.steps if step.path in own)
@@ -267,13 +265,11 @@ class PlanExecution(Value):
 
         An undo or redo puts back what it was before or after what it is about (rule T15).
         """
-        catalogue = self.restoring.context.catalogue
         if journal.of is None:
-            return place_of(catalogue, journal.plan, target=self.target)
-        about = catalogue.operation(journal.of)
-        if about is None:
+            return place_of(self.restoring.context.catalogue, journal.plan, target=self.target)
+        if self.of is None:
             return None
-        return about.stood if journal.type == "undo" else about.stands
+        return self.of.stood if journal.type == "undo" else self.of.stands
 
     def is_recorded(self, journal: Journal) -> bool:  # noqa: ARG002 - a new one is not
         """Tell whether the operation is known already."""

@@ -22,7 +22,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from lastgood.context import Context
@@ -116,15 +116,12 @@ def _go_on(recovering: RecoverTransaction, journal: Journal, *, roll_back: bool)
             plan=left,
             snapshot=snapshot,
             before=f"recovering {journal.operation}",
+            of=None if journal.of is None else context.catalogue.operation(journal.of),
             closed=journal.closed,
             unsynced=_places(steps),
             journal=journal,
             ours=ours,
-            failed=tuple(
-                Outcome(path=step.path, action=step.action, result="failed", reason=unfit[step.path])
-                for step in remaining
-                if step.path in unfit
-            ),
+            failed=_failed(remaining, unfit),
             found=found,
         )
         changed = apply_plan(execution)
@@ -140,6 +137,15 @@ def _go_on(recovering: RecoverTransaction, journal: Journal, *, roll_back: bool)
         outcomes=(*changed.outcomes, *kept),
         parts=changed.parts,
         target=plan.target if stands else None,
+    )
+
+
+def _failed(steps: Iterable[Step], unfit: Mapping[bytes, str]) -> tuple[Outcome, ...]:
+    """Return what becomes of the steps that nothing can hold, by their paths with the reason."""
+    return tuple(
+        Outcome(path=step.path, action=step.action, result="failed", reason=unfit[step.path])
+        for step in steps
+        if step.path in unfit
     )
 
 
@@ -171,8 +177,7 @@ class ResumedExecution(PlanExecution):
     ) -> Begun:
         """Have a guard hold what is there now; the journal is open, and names the guard of before."""
         guard = self.snapshot.guard(self.restoring, before=self.before, lists=self.lists_beside())
-        guard.hold()
-        return Begun(journal=self.journal, guard=guard.id, wait=lambda: None)
+        return Begun(journal=self.journal, guard=guard.hold(), wait=lambda: None)
 
     def abandon(self) -> None:
         """Leave the journal: some of the plan was carried out before."""

@@ -155,10 +155,12 @@ def with_details(
     *,
     standing: CurrentWork | None = None,
     left: tuple[PartOutcome, ...] | None = None,
+    guard: Checkpoint | None = None,
 ) -> RestoreReport:
     """Return a report with what is known beside the files.
 
-    ``standing`` is how far the work has come, ``left`` what the same look found of parts that stay.
+    ``standing`` is how far the work has come, ``left`` what the same look found of parts that stay, ``guard``
+    the checkpoint that holds what was there.
     """
     standing = standing or current_work(context)
     if left is None:
@@ -172,7 +174,7 @@ def with_details(
         head_moved=moved,
         index_differs=moved is None
         and "git" not in report.scopes
-        and _index_differs(context, report, target),
+        and _index_differs(report, target, guard=guard),
         irreversible=irreversible(context, target),
         conversation=_conversation(context, report, target),
         progress=None if progress.empty else progress,
@@ -190,15 +192,14 @@ def _parts_left(
     return parts.planned(context, target, scopes=scopes, standing=standing).left
 
 
-def _index_differs(context: Context, report: RestoreReport, target: Checkpoint) -> bool:
+def _index_differs(report: RestoreReport, target: Checkpoint, *, guard: Checkpoint | None) -> bool:
     """Tell whether the project's index is another one than at a checkpoint, by what the guard found of it."""
     then = target.manifest.state.get(INDEX)
-    if then is None or report.guard is None or report.planned.paths:
+    if then is None or guard is None or report.planned.paths:
         return False
     if "files" not in report.scopes or "git" in report.scopes:
         return False
-    guard = context.catalogue.get(report.guard)
-    now = None if guard is None else guard.manifest.state.get(INDEX)
+    now = guard.manifest.state.get(INDEX)
     return now is not None and now != then
 
 
@@ -649,7 +650,7 @@ def _carry_out(
     target: Checkpoint,
     left: tuple[PartOutcome, ...] | None = None,
 ) -> RestoreReport:
-    context = restoring.context
+    context, guard = restoring.context, None
     if not plan.empty:
         parts.refuse(context, plan.parts)
         before = f"restoring {restored_words(target, plan.paths)}"
@@ -657,11 +658,12 @@ def _carry_out(
             PlanExecution(restoring=restoring, plan=plan, snapshot=snapshot, before=before, target=target)
         )
         assert changed.operation is not None
+        guard = changed.guard
         report = RestoreReport(
             planned=plan,
             target=target.id,
             outcomes=changed.outcomes,
-            guard=changed.guard,
+            guard=guard.id,
             operation=changed.operation.id,
             parts=changed.parts,
         )
@@ -673,7 +675,7 @@ def _carry_out(
         report = RestoreReport(planned=plan, target=target.id, outcomes=outcomes, operation=moved)
     # What a part changed of it is asked for anew.
     standing = None if plan.parts else snapshot.standing
-    return with_details(context, report, target, standing=standing, left=left)
+    return with_details(context, report, target, standing=standing, left=left, guard=guard)
 
 
 def _moves(context: Context, plan: RestorePlan) -> bool:
