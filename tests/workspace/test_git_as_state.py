@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -57,6 +58,45 @@ def test_a_save_after_a_change_of_git_alone_makes_a_checkpoint(
     assert second.created
     assert second.checkpoint.previous == first.id
     assert workspace.save(kind=kind).unchanged_since == second.checkpoint.id  # type: ignore[arg-type]
+
+
+def stage(at: Path, text: str) -> None:
+    """Have the index, and it alone, say something else."""
+    (at / "a").write_text(text)
+    git(at, "add", "a")
+    (at / "a").write_text("a\n")
+
+
+def put_over(index: Path, other: Path) -> None:
+    """Have an index say what another says, with the times that it has."""
+    seen = index.stat()
+    index.write_bytes(other.read_bytes())
+    os.utime(index, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    assert index.stat().st_size == seen.st_size
+
+
+def put_in_place(index: Path, other: Path) -> None:
+    """Have another take the place of an index, with its own times."""
+    os.replace(shutil.copy2(other, index.with_name("copied")), index)
+
+
+@pytest.mark.parametrize("put", [put_over, put_in_place])
+def test_a_process_that_found_no_change_sees_another_index(
+    repository: Path, workspace: Workspace, tmp_path: Path, put: Callable[[Path, Path], None]
+) -> None:
+    """S10: it remembers which index it saw last."""
+    index = repository / ".git" / "index"
+    stage(repository, "b\n")
+    first = workspace.save().checkpoint
+    other = Path(shutil.copy2(index, tmp_path / "other"))
+    stage(repository, "c\n")
+    assert workspace.save().created
+    assert not workspace.save().created
+    put(index, other)
+    again = workspace.save()
+    assert again.created
+    assert again.checkpoint.manifest.state == first.manifest.state
+    assert not workspace.save().created
 
 
 def test_an_index_that_was_only_refreshed_is_no_change(repository: Path, workspace: Workspace) -> None:
