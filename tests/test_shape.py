@@ -283,7 +283,9 @@ def test_no_module_gives_one_name_to_two_values() -> None:
     """A second constant of a name takes the first one's place, and no checker tells."""
     twice = []
     for path in sources():
-        assigned = [one.targets for one in parsed(path).body if isinstance(one, ast.Assign)]
+        body = parsed(path).body
+        assigned = [one.targets for one in body if isinstance(one, ast.Assign)]
+        assigned += [[one.target] for one in body if isinstance(one, ast.AnnAssign) and one.value is not None]
         names = [
             part.id
             for targets in assigned
