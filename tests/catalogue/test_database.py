@@ -6,6 +6,7 @@ import fcntl
 import os
 import resource
 import shutil
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -245,6 +246,33 @@ def test_a_forked_child_works_on_a_connection_of_its_own(catalogue: SqliteCatalo
     assert ended(forked(work)) == 0
     save(3)
     assert [int(one.id[5:], 16) for one in catalogue.find(Query())] == [3, 2, 1]
+
+
+def test_a_forked_child_waits_for_no_thread_that_it_does_not_have(
+    catalogue: SqliteCatalogue, save: Save
+) -> None:
+    """A program forks while another thread asks, which holds what is asked in turns."""
+    save(1)
+    asks, ends = threading.Event(), threading.Event()
+
+    def ask() -> None:
+        asks.set()
+        ends.wait()
+
+    def work() -> None:
+        signal.alarm(60)  # who waits for ever is ended
+        assert catalogue.count() == 1
+        save(2)
+
+    thread = threading.Thread(target=catalogue.moment, args=(ask,))
+    thread.start()
+    try:
+        asks.wait()
+        assert ended(forked(work)) == 0
+    finally:
+        ends.set()
+        thread.join()
+    assert catalogue.count() == 2
 
 
 @pytest.mark.chance("how far a writer is when it is killed")

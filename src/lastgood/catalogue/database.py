@@ -12,6 +12,7 @@ import os
 import time
 import zlib
 from _thread import RLock
+from _weakref import ref
 
 from lastgood.cancellation import check_cancelled, pause
 from lastgood.catalogue.sqlite import BROKEN, REPAIR_HINT, is_busy, primary_code, sqlite3, translate
@@ -641,6 +642,7 @@ class Database:
         self._pid = os.getpid()
         self._memory: _Memory | None = None
         self._connection: sqlite3.Connection | None = self._connect()
+        _opened.add(ref(self, _opened.discard))
 
     def remember(self) -> None:
         """Keep from now on what `known` came to, as long as nobody changes anything."""
@@ -876,6 +878,11 @@ class Database:
     def _turned(self) -> None:
         """Forget what was known of a file that another one took the place of."""
 
+    def begin_child(self) -> None:
+        """Be at nothing, in a forked child: the threads that were it does not have."""
+        self._lock = RLock()
+        self._moment = None
+
     def _is_replaced(self) -> bool:
         return _identity(self.path) != self._identity
 
@@ -1005,6 +1012,20 @@ class Database:
 
     def _synchronize(self, connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
+
+
+# What a forked child has to begin anew with.
+_opened: set[ref[Database]] = set()
+
+
+def _begin_child() -> None:
+    for one in tuple(_opened):
+        database = one()
+        if database is not None:
+            database.begin_child()
+
+
+os.register_at_fork(after_in_child=_begin_child)
 
 
 def _identity(path: str) -> tuple[int, int] | None:
