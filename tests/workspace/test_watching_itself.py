@@ -375,6 +375,15 @@ def test_what_was_found_is_written_down_when_nobody_calls_for_a_while_and_at_the
     assert records.read_bytes() != written
 
 
+def test_what_would_be_put_off_for_too_long_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rest, "_REST", 3600.0)
+    monkeypatch.setattr(rest, "_MOST", 0.0)
+    done: list[str] = []
+    thread = rest.RestThread()
+    thread.put_off(lambda: done.append("work"))
+    assert eventually(lambda: done == ["work"])
+
+
 def test_what_was_found_is_owed_until_it_is_written(
     watched: Workspace, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
