@@ -972,7 +972,7 @@ def _taken_out(known: CachedTree) -> StatCache | None:
     except IndexError:
         folders = None
     if folders is not None and folders.follows(known.records, known.states):
-        return folders  # type: ignore[no-any-return]
+        return folders  # type: ignore[no-any-return]  # what the cache keeps has no type there
     from lastgood.scanner.stat_cache import folders_of  # lazily: a command looks once
 
     return folders_of(known.records)
