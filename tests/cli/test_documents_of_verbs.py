@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -17,7 +19,7 @@ import pytest
 import lastgood as package
 from lastgood.machine_check import file_clock_ahead, locks_exclude
 from lastgood.testing.clock import FakeClock
-from tools.command import COMMAND, Command
+from tools.command import COMMAND, ROOT, Command
 
 pytestmark = pytest.mark.starts
 
@@ -283,6 +285,23 @@ def test_a_sound_machine_is_found_good(kept: Command) -> None:
     assert found["git"]["message"][0].isdigit()
     assert {f"extra-{name}" for name in ("report", "yaml")} <= set(found)
     assert found["compression"]["message"] == "ISA-L"
+    assert found["stat"]["message"] == "as quick as it gets here"
+
+
+def test_that_the_library_in_c_is_not_there_is_told(kept: Command, tmp_path: Path) -> None:
+    """As from a clone in which nothing was set up."""
+    shutil.copytree(os.path.join(ROOT, "src"), tmp_path / "src", ignore=shutil.ignore_patterns("*.so"))
+    shutil.copy(os.path.join(ROOT, "lastgood"), tmp_path)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "lastgood", "doctor", "--json"],
+        cwd=kept.project,
+        env=kept.environment,
+        capture_output=True,
+        check=True,
+    )
+    found = {one["code"]: one for one in json.loads(done.stdout)["findings"]}
+    assert found["stat"]["state"] == "note"
+    assert "C compiler" in found["stat"]["hint"]
 
 
 def test_what_is_not_installed_is_named_with_its_purpose(kept: Command) -> None:

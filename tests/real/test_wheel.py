@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,24 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (found,) = place.glob("lastgood-*.whl")
     return found
+
+
+def test_it_holds_the_library_in_c_and_is_for_any_python(wheel: Path) -> None:
+    assert "lastgood/scanner/libstates.so" in zipfile.ZipFile(wheel).namelist()
+    assert wheel.name.split("-")[2:4] == ["py3", "none"]
+    assert not wheel.name.endswith("-any.whl")
+
+
+def test_without_a_compiler_it_is_for_any_machine(tmp_path: Path) -> None:
+    run(
+        *(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path),
+        environment=os.environ | {"CC": "/nowhere/cc"},
+        cwd=ROOT,
+    )
+    (found,) = tmp_path.glob("lastgood-*.whl")
+    assert found.name.endswith("-py3-none-any.whl")
+    assert "lastgood/scanner/libstates.so" not in zipfile.ZipFile(found).namelist()
+    assert "lastgood/scanner/states.py" in zipfile.ZipFile(found).namelist()
 
 
 @pytest.fixture

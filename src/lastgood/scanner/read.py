@@ -10,7 +10,6 @@ import errno
 import os
 import sys
 from _blake2 import blake2b
-from _struct import unpack_from
 
 from lastgood.errors import Unsafe, crowded
 from lastgood.files import digest, is_written_by_nobody
@@ -214,15 +213,11 @@ def _mount_number(directory: int) -> int | None:
     if "lastgood.scanner.libc" not in sys.modules:
         return None  # to load it takes longer than to be told once
     try:
-        from lastgood.scanner.libc import look_up, pointers
+        from lastgood.scanner.libc import mount_number
 
-        told = bytearray(_ANSWER_BYTES)
-        if look_up("statx")(directory, b"", _ITSELF, _UNIQUE_MOUNT, *pointers(told, apart=_ANSWER_BYTES)):
-            return None
+        return mount_number(directory)
     except (ImportError, OSError):  # a Python without `_ctypes`, a library without the call
         return None
-    mask, number = unpack_from("=I", told)[0], unpack_from("=Q", told, _MOUNT)[0]
-    return number if mask & _UNIQUE_MOUNT else None
 
 
 def _listed_file_system(directory: int) -> bytes:
@@ -234,20 +229,16 @@ def _listed_file_system(directory: int) -> bytes:
         return b""
 
 
-# As much as struct statx has.
-_ANSWER_BYTES = 256
-
-
 def file_system_number(directory: int) -> int | None:
     """Return the number of an open directory's file system, statfs(2); None if nothing tells it."""
     if sys.platform != "linux":
         return None
-    told = sheet()
-    if told is None:
+    try:
+        from lastgood.scanner import libc
+
+        return libc.file_system_number(directory)
+    except (ImportError, OSError):  # a Python without `_ctypes`
         return None
-    number = told.file_system(directory)
-    lay_aside(told)
-    return number
 
 
 # The file systems on which the times of a directory prove what names are in it (decision 021): local
@@ -527,7 +518,7 @@ class Lister:
         self._exact_on = exact_on
         self._clock = clock
         # On other devices an answer may take as long as a network does: nobody's threads wait for that.
-        self.sheet: Sheet | None = None if device is None else sheet(links=watch is not None)
+        self.sheet: Sheet | None = None if device is None else sheet()
         # Whether anything but a directory may have several links of what was listed last.
         self.may_have_links: bool = True
 
@@ -580,12 +571,17 @@ class Lister:
         None where that is not so, or one of them could not be asked. What was ``told`` just now is not asked
         again.
         """
-        if self.sheet is None:
-            return None
         seen = os.fstat(descriptor)
         if seen.st_dev != self.device or evidence(seen) != record[SEEN]:
             return None
-        return told or self.sheet.ask(descriptor, names_of(record[NAMES]))
+        if told:
+            return told
+        if self.sheet is not None:
+            return self.sheet.ask(descriptor, record[NAMES])
+        try:
+            return packed(ask(descriptor, names_of(record[NAMES])))
+        except OSError:
+            return None
 
     def _is_exact(self, here: Evidence) -> bool:
         """Tell whether each change after a look at a directory on the device gives it other times."""
@@ -602,7 +598,7 @@ class Lister:
         """Ask for each entry of a directory, which is on the device if it was seen there."""
         self.may_have_links = True
         if here and self.sheet is not None:
-            states = self.sheet.ask(descriptor, names_of(names))
+            states = self.sheet.ask(descriptor, names)
             if states is not None:
                 self.may_have_links = self.sheet.has_links
                 return states

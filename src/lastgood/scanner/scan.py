@@ -975,7 +975,7 @@ def _taken_out(known: CachedTree) -> StatCache | None:
         return folders  # type: ignore[no-any-return]  # what the cache keeps has no type there
     from lastgood.scanner.stat_cache import folders_of  # lazily: a command looks once
 
-    return folders_of(known.records)
+    return folders_of(known.records, known.states)
 
 
 class ScanPass:

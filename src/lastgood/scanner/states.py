@@ -1,15 +1,14 @@
 """What stat(2) says of the entries of a directory, as columns of numbers.
 
 A scan that finds everything as it was does nearly nothing but ask, and to make an object of each answer
-takes half of that time. So statx(2) writes the answers one after another into one sheet of memory. Its bytes
-are compared with those of the last look, and copied column by column where they are others; objects are made
-of what differs.
+takes most of that time. So a library in C, `states.c`, asks for all that is in a directory, or in many, and
+writes the columns; objects are made of what differs. It is compiled where lastgood is installed or comes with
+it; without it `os.stat` asks, and what it says is packed alike.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from _struct import Struct, pack, pack_into, unpack_from
 from itertools import repeat
 
@@ -20,38 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Final
 
-    from lastgood.scanner import Evidence
+    from lastgood.scanner import Evidence, Seen
 
-# So many answers are taken in at a time.
+# So many entries are in a block.
 _ROWS: Final = 64
-
-# struct statx of <linux/stat.h>, the same for every processor: where in it the columns lie. What counts of an
-# entry is in its first half. So each answer begins where the second half of the one before does, and is
-# written over that: only of the last one it stays, which tells device and mount.
-_ANSWER_BYTES: Final = 256
-_ROW_BYTES: Final = 128
-_EIGHTS, _FOURS, _TWOS = _ROW_BYTES // 8, _ROW_BYTES // 4, _ROW_BYTES // 2
-_LINKS, _MODE, _INODE, _SIZE, _CTIME, _CTIME_NS, _MTIME, _MTIME_NS = 16, 28, 32, 40, 96, 104, 112, 120
+# A second in nanoseconds.
 _SECOND: Final = 1_000_000_000
-# AT_SYMLINK_NOFOLLOW and AT_NO_AUTOMOUNT, STATX_BASIC_STATS: what `os.lstat` asks.
-_FLAGS: Final = 0x100 | 0x800
-_MASK: Final = 0x7FF
-# AT_EMPTY_PATH too: no name stands for the open directory itself, which is the last one asked beside so many.
-# For each number of them how they are asked: with that the kernel looks at a name twice.
-_ITSELF: Final = _FLAGS | 0x1000
-HOW_ASKED: Final = [[*repeat(_FLAGS, many - 1), _ITSELF] for many in range(_ROWS + 1)]
-ASKED: Final = _MASK
-MOST_ASKED: Final = _ROWS
-# What an answer says of that: mode, inode, size, both times with their parts of a second, and its device.
-_OF_ITSELF: Final = Struct("=28xH2xQQ48xqI4xqI12xII")
-
-# Of a mode the byte with the format, and for each such byte 1 if it is a directory's.
-_FORMAT_BYTE: Final = 1 if sys.byteorder == "little" else 0
-_IS_DIRECTORY: Final = bytes(byte & 0xF0 == FORMAT_DIRECTORY >> 8 for byte in range(256))
-# What is said of a directory beside its mode changes with what is in it.
-_END: Final = _MTIME_NS + 4
-_NOTHING: Final = bytes(_END - _INODE)
-_ONE_LINK: Final = pack("=I", 1)
 
 
 # --- As they are kept: blocks of so many entries, in each the columns one after another ---
@@ -115,12 +88,6 @@ def changed(before: bytes, now: bytes) -> list[int]:
     return sorted(found)
 
 
-def modes_of(states: bytes) -> tuple[int, ...]:
-    """Return the modes of some entries, of as many as one block has at most."""
-    many = len(states) // _ENTRY_BYTES
-    return unpack_from(f"={many}H", states, len(states) - 2 * many)
-
-
 def _differing(one: bytes, other: bytes, *, width: int, first: int) -> Iterator[int]:
     """Yield where two columns differ, counted from the ``first`` entry of a block."""
     # A bit is set where they do: the lowest tells the first entry.
@@ -181,111 +148,103 @@ def ask(descriptor: int, names: Sequence[bytes]) -> list[Evidence | int]:
     ]
 
 
-class Sheet:
-    """Memory for some answers, to be used by one scan at a time, and the calls that fill it.
+# The library, which lies where this does; the number in the names of its functions is that of their form.
+_LIBRARY: Final = os.path.join(os.path.dirname(__file__), "libstates.so")
+# What is asked of many folders: their device, how many there are, the flags that are in doubt, how many may
+# be otherwise. What is known of one: how many it lies in, its flags, the bytes of its name, of the names in
+# it and of what was said of these, and whether its own state proves the names, with that.
+_QUESTION: Final = Struct("=Q4I")
+_FOLDER: Final = Struct("=6IQQqqQ")
+# What is found: a folder's number, the bytes that are said of what is in it, its descriptor, and where in the
+# answers they are.
+_FINDING: Final = Struct("=IIiI")
+MOST_FOUND: Final = 64
+_NOT_TOLD: Final = (1 << 32) - 1
+# A flag that no record has: what was said of what is in the folder is not known.
+_UNKNOWN: Final = 1 << 31
+_UNPROVEN: Final = (0, 0, 0, 0, 0)
 
-    Where links count, ``has_links`` tells whether anything but a directory had several when last asked.
+
+class Sheet:
+    """Memory for some answers, to be used by one scan at a time, and the library that fills it.
+
+    ``has_links`` tells whether anything but a directory had several when a directory was last asked for.
     """
 
     def __init__(self) -> None:
-        from lastgood.scanner.libc import look_up, pointers
+        from lastgood.scanner.libc import look_up, pointer
 
-        self.call: Callable[..., int] = look_up("statx")
-        self._statfs: Callable[..., int] = look_up("fstatfs")
-        # The entries of a directory, itself, and the whole of the last answer.
-        self.memory: bytearray = bytearray(_ROWS * _ROW_BYTES + _ANSWER_BYTES)
-        self.rows: Sequence[object] = pointers(self.memory, apart=_ROW_BYTES)
-        memory = memoryview(self.memory)
-        self._eights, self._fours, self._twos = memory.cast("Q"), memory.cast("I"), memory.cast("H")
-        self.counts_links: bool = False
+        self._states: Callable[..., int] = look_up("lastgood_states_1", library=_LIBRARY)
+        self._changed: Callable[..., int] = look_up("lastgood_changed_1", library=_LIBRARY)
+        self._point = pointer
+        self._found = bytearray(MOST_FOUND * _FINDING.size)
+        self._to_found = pointer(self._found)
+        self._make_room(_ROWS * _ENTRY_BYTES)
         self.has_links: bool = False
 
-    def ask(self, descriptor: int, names: Sequence[bytes]) -> bytes | None:
-        """Return what is said of each entry of an open directory; None if one could not be asked."""
-        self.has_links = False
-        if len(names) <= _ROWS:  # as hardly any directory has more
-            return self._asked(descriptor, names)
-        blocks = []
-        for start in range(0, len(names), _ROWS):
-            block = self._asked(descriptor, names[start : start + _ROWS])
-            if block is None:
-                return None
-            blocks.append(block)
-        return b"".join(blocks)
+    def _make_room(self, size: int) -> None:
+        memory = bytearray(size)
+        self._answers, self._to_answers = memoryview(memory), self._point(memory)
 
-    def _asked(self, descriptor: int, names: Sequence[bytes]) -> bytes | None:
-        if any(map(self.call, repeat(descriptor), names, repeat(_FLAGS), repeat(_MASK), self.rows)):
+    def ask(self, descriptor: int, names: bytes) -> bytes | None:
+        """Return what is said of each of some names in an open directory; None if one could not be asked."""
+        many = names.count(b"\0") + 1 if names else 0
+        size = many * _ENTRY_BYTES
+        if size > len(self._answers):
+            self._make_room(size)
+        said = self._states(descriptor, names, many, self._to_answers)
+        self.has_links = said > 0
+        return None if said < 0 else self._answers[:size].tobytes()
+
+    def changed(
+        self, root: int, folders: bytes, *, count: int, device: int, doubt: int, most: int
+    ) -> list[tuple[int, int, bytes | None]] | None:
+        """Return which of so many ``folders``, as `known_folder` makes them, are not as they were.
+
+        Each comes with its number, its descriptor, for it is left open, and what is said of what is in it;
+        None where its names are not proven. Those with a flag of some that are in ``doubt`` are among them.
+        None for all if one cannot be opened, or more than the ``most`` are found.
+        """
+        if len(folders) > len(self._answers):  # they hold as much as can be said of them, and more
+            self._make_room(len(folders))
+        question = _QUESTION.pack(device, count, doubt | _UNKNOWN, min(most, MOST_FOUND), 0)
+        many = self._changed(root, question, folders, self._to_answers, self._to_found)
+        if many < 0:
             return None
-        return self.columns(len(names))
-
-    def file_system(self, descriptor: int) -> int | None:
-        """Return the number of an open file's file system, by statfs(2); None if that is refused."""
-        return None if self._statfs(descriptor, self.rows[0]) else unpack_from("@l", self.memory)[0]
-
-    def answers(self, many: int) -> bytes:
-        """Return the first so many answers as they came, the last of them whole."""
-        return bytes(self.memory[: (many - 1) * _ROW_BYTES + _ANSWER_BYTES])
-
-    def itself(self, place: int) -> tuple[Evidence, int]:
-        """Return what the last answer says of a directory, and its device."""
-        mode, inode, size, *times, major, minor = _OF_ITSELF.unpack_from(self.memory, place * _ROW_BYTES)
-        ctime, ctime_part, mtime, mtime_part = times
-        seen = (mode, size, mtime * _SECOND + mtime_part, ctime * _SECOND + ctime_part, inode)
-        return seen, os.makedev(major, minor)
-
-    def columns(self, many: int) -> bytes:
-        """Return what was said of the first so many, as it is compared; their answers are gone then."""
-        modes = self._twos[_MODE // 2 : many * _TWOS : _TWOS].tobytes()
-        directories = modes[_FORMAT_BYTE::2].translate(_IS_DIRECTORY)
-        place = directories.find(1)
-        while place >= 0:
-            start = place * _ROW_BYTES
-            self.memory[start + _INODE : start + _END] = _NOTHING
-            self.memory[start + _LINKS : start + _LINKS + len(_ONE_LINK)] = _ONE_LINK
-            place = directories.find(1, place + 1)
-        eights, fours = self._eights, self._fours
-        if self.counts_links:
-            self.has_links |= fours[_LINKS // 4 : many * _FOURS : _FOURS].tobytes() != _ONE_LINK * many
-        return b"".join(
-            (
-                eights[_INODE // 8 : many * _EIGHTS : _EIGHTS].tobytes(),
-                eights[_SIZE // 8 : many * _EIGHTS : _EIGHTS].tobytes(),
-                eights[_CTIME // 8 : many * _EIGHTS : _EIGHTS].tobytes(),
-                fours[_CTIME_NS // 4 : many * _FOURS : _FOURS].tobytes(),
-                eights[_MTIME // 8 : many * _EIGHTS : _EIGHTS].tobytes(),
-                fours[_MTIME_NS // 4 : many * _FOURS : _FOURS].tobytes(),
-                modes,
-            )
-        )
+        found: list[tuple[int, int, bytes | None]] = []
+        for at in range(0, many * _FINDING.size, _FINDING.size):
+            number, told, descriptor, place = _FINDING.unpack_from(self._found, at)
+            states = None if told == _NOT_TOLD else self._answers[place : place + told].tobytes()
+            found.append((number, descriptor, states))
+        return found
 
 
-def chosen(answers: bytes, places: Sequence[int] | None) -> bytes:
-    """Return what the answers would be if only those at some places had been asked, the last among them."""
-    if places is None:
-        return answers
-    rows = [answers[place * _ROW_BYTES : (place + 1) * _ROW_BYTES] for place in places]
-    return b"".join([*rows, answers[-(_ANSWER_BYTES - _ROW_BYTES) :]])
+def known_folder(
+    depth: int, flags: int, name: bytes, names: bytes, *, seen: Seen, states: bytes | None
+) -> bytes:
+    """Return what is known of a folder, as `Sheet.changed` is asked whether that is so still."""
+    if states is None:
+        flags, states = flags | _UNKNOWN, bytes(_ENTRY_BYTES * (names.count(b"\0") + 1 if names else 0))
+    mode, size, mtime, ctime, inode = seen or _UNPROVEN
+    head = _FOLDER.pack(
+        depth, flags, len(name), len(names) + 1, len(states), bool(seen), mode, size, mtime, ctime, inode
+    )
+    return b"".join((head, name, b"\0", names, b"\0", states))
 
 
 # Those that no scan uses: to make one takes as long as to ask for a directory.
 _spare: list[Sheet] = []
 
 
-def sheet(*, links: bool = False) -> Sheet | None:
-    """Return a sheet for one scan, to be laid aside after it; None where no call can fill it."""
+def sheet() -> Sheet | None:
+    """Return a sheet for one scan, to be laid aside after it; None without the library."""
     try:
-        found: Sheet | None = _spare.pop()
+        return _spare.pop()
     except IndexError:
-        found = _made()
-    if found is not None:
-        found.counts_links = found.has_links = links
-    return found
-
-
-def _made() -> Sheet | None:
+        pass
     try:
         return Sheet()
-    except (ImportError, OSError):  # a Python without `_ctypes`, a library without the call
+    except (ImportError, OSError):  # a Python without `_ctypes`, no library, or another one's
         return None
 
 

@@ -16,6 +16,7 @@ from lastgood.model.report import Finding
 from lastgood.objects.read import Packs
 from lastgood.objects.repository import Layout, suspect_packs
 from lastgood.paths import printable
+from lastgood.scanner.states import sheet
 from lastgood.workspace.arguments import programs
 from lastgood.workspace.health import exposures, kept_edits
 
@@ -54,6 +55,7 @@ def examine_machine() -> list[Finding]:
         finding("platform", f"{platform.system()} {platform.release()} {platform.machine()}"),
         finding("sqlite", sqlite3.sqlite_version),
         _compression(),
+        _stat(),
         *(_extra(name, *extra) for name, extra in _EXTRAS.items()),
     ]
 
@@ -71,6 +73,13 @@ def _compression() -> Finding:
     if find_spec("isal") is not None:
         return finding("compression", "ISA-L")
     return finding("compression", "zlib alone, so that first saves take longer", _install("isal"))
+
+
+def _stat() -> Finding:
+    if sys.platform != "linux" or sheet() is not None:
+        return finding("stat", "as quick as it gets here")
+    message = "without lastgood's library in C, so that looking for changes takes longer"
+    return finding("stat", message, "install a C compiler (cc), then lastgood again")
 
 
 def _extra(name: str, libraries: Mapping[str, str], purpose: str) -> Finding:
