@@ -23,18 +23,20 @@ if TYPE_CHECKING:
     from typing import Self
 
 _LEAST_SLEEP = 0.001
-_MOST_SLEEP = 0.05
+_MOST_SLEEP = 0.01
 # For so long a lock is waited for whose holder is stopped: somebody may let it go on.
 STOPPED_PATIENCE = 1.0
-# How long those who share let one who wants the lock alone go first. Not for ever: a holder that
-# asks again, for a nested piece of work, would otherwise wait for one who waits for it.
+# How long newcomers let those go first who wait already. Not for ever: a process that a holder who
+# shares has started, and waits for, would otherwise wait for one who waits for that holder.
 _COURTESY = 1.0
+# So often it is asked whether who goes first is stopped.
+_STOPPED_COURTESY = 0.1
 # Nobody makes a store, or brings its catalogue up, for longer (in seconds).
 _LONGEST_TURN = 600.0
 _TURN_SLEEP = 0.002
 # So many bytes beside a lock say who holds it, whatever was said before.
 _SAID = 1024
-# Beside a lock, the file of whoever waits for it alone.
+# Beside a lock, the file that whoever waits for it locks the same way, alone or beside others.
 _TURN = b".turn"
 _TAKEN = {errno.EAGAIN, errno.EACCES}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -133,40 +135,53 @@ class _Lock:
         self._waits = False
         self._ref = ref(self)
 
-    def acquire(self, mode: int, *, wait: float, patience: float = STOPPED_PATIENCE) -> None:
-        """Take the lock, looking again and again until ``wait`` seconds are over.
-
-        For a holder that is stopped, ``patience`` seconds are enough.
-        """
-        started = time.monotonic()
-        looked = started
-        sleep = _LEAST_SLEEP
-        while not self._try(mode):
-            now = time.monotonic()
-            left = started + wait - now
-            if left <= 0:
+    def take(self, mode: int) -> None:
+        """Take the lock; `Busy` once ``wait`` seconds are over, and earlier for a holder that is stopped."""
+        if self._wait <= 0:
+            if not self._try(mode):
                 raise self._busy()
-            self._say_waiting()
-            if sleep > _LEAST_SLEEP:  # the first time its file may just have been replaced
-                self._refuse_own()
-            if now - looked >= patience:
-                looked = now
-                self._refuse_stopped(mode)
-            pause(min(sleep, left))
-            sleep = min(sleep * 2, _MOST_SLEEP)
+        # Who has ever waited for it has made this file: without it nobody is to go first.
+        elif path_exists(self._path + _TURN) or not self._try(mode):
+            self._take_in_turn(mode)
+
+    def _take_in_turn(self, mode: int) -> None:
+        """Look again and again whether this one's turn has come, and if so whether the lock is free."""
+        turn = _Turn(self._path, what=self._what, wait=self._wait, store=self._store)
+        started = looked = time.monotonic()
+        sleep = _LEAST_SLEEP
+        try:
+            while not (turn.has_come(mode) and self._try(mode)):
+                now = time.monotonic()
+                left = started + self._wait - now
+                if left <= 0:
+                    raise self._busy()
+                if self._is_own():
+                    return self._take_beside_own(mode)
+                self._say_waiting()
+                if now - looked >= STOPPED_PATIENCE:
+                    looked = now
+                    self._refuse_stopped(mode)
+                pause(min(sleep, left))
+                sleep = min(sleep * 2, _MOST_SLEEP)
+        finally:
+            turn.release()
 
     def _say_waiting(self) -> None:
-        """Log, once, for what this waits; a turn is part of a wait for a lock."""
-        if not self._waits and not self._path.endswith(_TURN) and "logging" in sys.modules:
+        """Log, once, for what this waits."""
+        if not self._waits and "logging" in sys.modules:
             from logging import getLogger
 
             self._waits = True
             getLogger("lastgood").info("waiting for %s", self._what)
 
-    def _refuse_own(self) -> None:
-        """Raise `Busy` if this thread itself holds what it would wait for: nobody would let go of it."""
+    def _is_own(self) -> bool:
+        """Tell whether this thread itself holds what it would wait for."""
         mine = (self._path, get_ident())
-        if any(one.taken == mine for one in _all_held()):
+        return any(one.taken == mine for one in _all_held())
+
+    def _take_beside_own(self, mode: int) -> None:
+        """Share what this thread shares, whoever waits for that; `Busy` else: nobody would let go of it."""
+        if not self._try(mode):
             raise Busy(
                 f"{self._what} is held by the verb that asks this here, until that has ended",
                 hint="ask before it begins, or when it has ended; a consent is told the plan",
@@ -245,30 +260,44 @@ class _Lock:
         )
 
 
+class _Turn(_Lock):
+    """The turn of whoever waits for a lock, held until he has it: those who come later find it taken.
+
+    Those who want to share have theirs together. It is a courtesy: one that does not come is passed over,
+    soon if who has it is stopped, and it dies with its owner like any lock.
+    """
+
+    def __init__(self, path: bytes, *, what: str, wait: float, store: bytes) -> None:
+        super().__init__(path + _TURN, what=what, wait=wait, store=store)
+        self._begun = self._looked = time.monotonic()
+        self._is_stopped = False
+
+    def has_come(self, mode: int) -> bool:
+        """Tell whether it has come, or is not to be waited for any more."""
+        try:
+            if self._file is not None or self._try(mode):
+                return True
+        except Storage:  # it cannot be locked; whether the lock itself can is told by that
+            return True
+        now = time.monotonic()
+        if now - self._looked >= _STOPPED_COURTESY:
+            from lastgood.lock_owner import stopped_holder  # lazily: hardly anybody waits for long
+
+            self._looked = now
+            self._is_stopped = stopped_holder((self._path,)) is not None
+        return self._is_stopped or now - self._begun >= min(self._wait, _COURTESY)
+
+
 class SharedLock(_Lock):
     """A lock held beside others who share it."""
 
     def __enter__(self) -> SharedHold:
-        # Who has ever waited for it alone has made this file: without it nobody is to go first.
-        if path_exists(self._path + _TURN):
-            self._let_pass()
         try:
-            if not self._try(fcntl.LOCK_SH):
-                self.acquire(fcntl.LOCK_SH, wait=self._wait)
+            self.take(fcntl.LOCK_SH)
             return SharedHold()
         except BaseException:  # a signal's, above all
             self.release()
             raise
-
-    def _let_pass(self) -> None:
-        """Let those go first, for a while, who wait for it alone."""
-        gate = _Lock(self._path + _TURN, what=self._what, wait=self._wait, store=self._store)
-        try:
-            gate.acquire(fcntl.LOCK_SH, wait=min(self._wait, _COURTESY), patience=_COURTESY / 10)
-        except Busy:
-            pass  # the one who waits waits for too long, perhaps for us
-        finally:
-            gate.release()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -277,7 +306,7 @@ class SharedLock(_Lock):
 
 
 class ExclusiveLock(_Lock):
-    """A lock held alone; while waiting, newcomers who would share it are kept back."""
+    """A lock held alone."""
 
     def __init__(self, path: bytes, *, what: str, wait: float, store: bytes, command: str) -> None:
         super().__init__(path, what=what, wait=wait, store=store)
@@ -285,8 +314,7 @@ class ExclusiveLock(_Lock):
 
     def __enter__(self) -> ExclusiveHold:
         try:
-            if not self._try(fcntl.LOCK_EX):
-                self._queue()
+            self.take(fcntl.LOCK_EX)
             self._sign()
             return ExclusiveHold()
         except BaseException:  # a signal's, above all
@@ -299,22 +327,6 @@ class ExclusiveLock(_Lock):
         if self._file is not None and not self._say(b""):
             unlink_quietly(self._path + b".owner")  # else it would name who holds it no more
         self.release()
-
-    def _queue(self) -> None:
-        if self._wait <= 0:
-            raise self._busy()
-        self._say_waiting()
-        started = time.monotonic()
-        gate = _Lock(self._path + _TURN, what=self._what, wait=self._wait, store=self._store)
-        try:
-            gate.acquire(fcntl.LOCK_EX, wait=self._wait)
-            self.acquire(fcntl.LOCK_EX, wait=self._wait - (time.monotonic() - started))
-        except Busy as error:
-            if error.details.get("stopped") or error.details.get("own"):
-                raise
-            raise self._busy() from error
-        finally:
-            gate.release()
 
     def _sign(self) -> None:
         """Say who holds the lock; a store that is full or read-only does not need it."""

@@ -86,11 +86,16 @@ def test_an_exception_lets_go(locks: FlockLocks) -> None:
         pass
 
 
+@pytest.mark.parametrize("waited_for", [False, True])
 @pytest.mark.parametrize("taking", ["share_workspace", "hold_workspace"])
-def test_a_signal_at_any_step_leaves_no_lock_behind(locks: FlockLocks, place: bytes, taking: str) -> None:
+def test_a_signal_at_any_step_leaves_no_lock_behind(
+    locks: FlockLocks, taking: str, *, waited_for: bool
+) -> None:
     """S16: whoever was interrupted may live on, as the process that watches does."""
+    with locks.hold_workspace(KEY, wait=0):
+        Path(os.fsdecode(locks._workspace(KEY) + (b".turn" if waited_for else b""))).touch()
     step = 1
-    while _is_broken_off(lambda: getattr(locks, taking)(KEY, wait=0), at=step):
+    while _is_broken_off(lambda: getattr(locks, taking)(KEY, wait=60), at=step):
         lock = locks._workspace(KEY)
         for path in filter(os.path.exists, (lock, lock + b".turn")):
             with open(path, "rb") as file:
@@ -316,13 +321,98 @@ def test_one_who_wants_to_be_alone_gets_it_although_sharers_come_and_go(locks: F
             thread.join()
 
 
+def has_turn(lock: bytes) -> bool:
+    """Tell whether somebody waits for a lock, so that others come after him."""
+    if not os.path.exists(lock + b".turn"):
+        return False
+    with open(lock + b".turn", "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("waiting", "newcomer"),
+    [
+        ("share_workspace", "hold_workspace"),
+        ("hold_workspace", "share_workspace"),
+        ("hold_workspace", "hold_workspace"),
+    ],
+)
+def test_who_waits_for_a_lock_has_it_before_who_comes_later(
+    start: Start, locks: FlockLocks, monkeypatch: pytest.MonkeyPatch, waiting: str, newcomer: str
+) -> None:
+    """As whoever does has had it a moment ago, and asks again at once."""
+    monkeypatch.setattr(module, "_COURTESY", 600)
+    had: list[str] = []
+
+    def come() -> None:
+        with getattr(locks, newcomer)(KEY, wait=600):
+            had.append(newcomer)
+
+    late = threading.Thread(target=come)
+    with locks.hold_workspace(KEY, wait=0):
+        first = start(waiting, wait=600)
+        assert eventually(lambda: has_turn(locks._workspace(KEY)))
+    late.start()
+    try:
+        assert line(first).startswith("held")
+        assert not had
+    finally:
+        end(first)
+        late.join()
+    assert had == [newcomer]
+
+
+@pytest.mark.parametrize("waiting", ["share_workspace", "hold_workspace"])
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_who_is_stopped_or_dies_while_waiting_holds_nobody_up(
+    start: Start, locks: FlockLocks, monkeypatch: pytest.MonkeyPatch, waiting: str, number: signal.Signals
+) -> None:
+    """S16."""
+    monkeypatch.setattr(module, "_COURTESY", 1e9)
+    monkeypatch.setattr(module, "_STOPPED_COURTESY", 0.1)
+    with locks.hold_workspace(KEY, wait=0):
+        first = start(waiting, wait=600)
+        assert eventually(lambda: has_turn(locks._workspace(KEY)))
+        first.send_signal(number)
+    for _ in range(2):
+        with locks.hold_workspace(KEY, wait=1e9):
+            pass
+        with locks.share_workspace(KEY, wait=1e9):
+            pass
+
+
+def test_a_turn_that_cannot_be_locked_is_not_waited_for(locks: FlockLocks, start: Start) -> None:
+    os.makedirs(locks._workspace(KEY) + b".turn")
+    waiting = start("share_workspace", wait=600)
+    assert line(waiting).startswith("held")
+    end(waiting)
+    with locks.hold_workspace(KEY, wait=600):
+        pass
+
+
 def test_sharing_twice_goes_on_although_somebody_waits(start: Start, locks: FlockLocks) -> None:
     with locks.share_store(wait=0):
         waiting = start("hold_store", wait=60)
-        gate = locks._file(b"store.lock.turn")
-        assert eventually(lambda: os.path.exists(gate))
+        assert eventually(lambda: has_turn(locks._file(b"store.lock")))
         with locks.share_store(wait=30):
             pass
+    assert line(waiting).startswith("held")
+
+
+def test_what_one_who_shares_has_started_goes_on_although_somebody_waits(
+    start: Start, locks: FlockLocks
+) -> None:
+    """Or the one would wait for its child, the child for who waits, and that for the one."""
+    with locks.share_store(wait=0):
+        waiting = start("hold_store", wait=600)
+        assert eventually(lambda: has_turn(locks._file(b"store.lock")))
+        child = start("share_store", wait=600)
+        assert line(child).startswith("held")
+        end(child)
     assert line(waiting).startswith("held")
 
 
