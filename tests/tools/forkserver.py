@@ -36,6 +36,7 @@ _LEFT_OUT = {
     "aio",
     "hooks",
     "integrations",
+    "libstates",  # a library in C, which bears a module's suffix and is none
     "literals",
     "mcp_server",
     "pydantic_schema",
