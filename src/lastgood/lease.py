@@ -103,16 +103,21 @@ def current_session(context: Context) -> Session | None:
     A command below an agent's host, in which no exclusive one lives, is the agent's: it counts to the
     session that hooks keep there.
     """
-    if context.session is not None:
-        named = context.work.session(context.session)
-        if named is not None and named.workspace_key == context.key:
-            # One that lost its lease counts for nobody: least of all for the session that took over.
-            return named if named.state == "active" else None
+    named = named_session(context)
+    if named is not None:
+        # One that lost its lease counts for nobody: least of all for the session that took over.
+        return named if named.state == "active" else None
     known = context.work.sessions(context.key, state="active")
     held = next((one for one in known if one.exclusive), None)
     if held is not None and state_of(context, held) == "active":
         return held
     return _shared_session(context, known) if context.passing else None
+
+
+def named_session(context: Context) -> Session | None:
+    """Return the session that the caller names, whether it counts or not; None unless it is one of here."""
+    named = None if context.session is None else context.work.session(context.session)
+    return named if named is not None and named.workspace_key == context.key else None
 
 
 def is_agents(context: Context) -> bool:

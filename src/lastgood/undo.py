@@ -9,7 +9,7 @@ from lastgood.catalogue import Query
 from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Unsupported, Usage
 from lastgood.host import instant_of
 from lastgood.ids import short
-from lastgood.lease import current_session
+from lastgood.lease import named_session
 from lastgood.model.operation import PartOutcome, RestorePlan, Step
 from lastgood.model.report import UndoPlan, UndoReport, planned_outcomes
 from lastgood.model.tree import DIRECTORY, is_content, same_content
@@ -535,9 +535,12 @@ def _nothing(context: Context, type: Direction) -> NotFound:
 
 
 def _inside(context: Context) -> str | None:
-    """Return the id of the session that the caller says it is in; None outside any that lives."""
-    session = current_session(context)
-    return session.id if session is not None and session.id == context.session else None
+    """Return the id of the session that the caller says it is in, which no process is looked at for.
+
+    None outside any that counts.
+    """
+    named = named_session(context)
+    return named.id if named is not None and named.state == "active" else None
 
 
 def _newest_first(context: Context) -> Iterator[Operation]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -424,3 +426,26 @@ def test_a_plan_of_undoing_a_delete_names_the_checkpoints(workspace: Workspace, 
     workspace.pin(one)
     with pytest.raises(LastgoodError, match="pinned"):
         workspace.plan_redo()
+
+
+def test_no_process_is_looked_at_for_what_an_undo_takes(workspace: Workspace, project: Path) -> None:
+    """T14: whose it is, the catalogue alone says, and that at one moment."""
+    (project / "file").write_text("one")
+    workspace.save("one", name="one")
+    (project / "file").write_text("two")
+    restored = workspace.restore("one")
+    workspace.session_start(owner_pid=os.getppid())
+    looked: list[str] = []
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and os.path.basename(frame.f_code.co_filename) in {"processes.py", "procfs.py"}:
+            looked.append(frame.f_code.co_name)
+
+    sys.setprofile(look)
+    try:
+        able = workspace.operations(can="undo")
+    finally:
+        sys.setprofile(None)
+
+    assert [one.id for one in able] == [restored.operation]
+    assert not looked
