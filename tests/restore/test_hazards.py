@@ -351,6 +351,35 @@ def test_a_directory_into_which_something_came_is_kept(field: Field) -> None:
     assert [(one.result, one.reason) for one in outcomes] == [("removed", None), ("kept", "not empty")]
 
 
+def test_a_directory_goes_in_which_names_stay_until_files_are_closed(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T3: as on NFS, and on most that FUSE mounts."""
+    names = [b"f%d" % number for number in range(6)]
+    field.lay({b"d": (0o755, dict.fromkeys(names, A))})
+    steps = field.plan({})
+    unlink, close = os.unlink, os.close
+    hidden: dict[int, bytes] = {}
+
+    def hide(name: bytes, *, dir_fd: int) -> None:
+        inode = os.stat(name, dir_fd=dir_fd).st_ino
+        hidden[inode] = field.at(b"d/.nfs%d" % inode)
+        os.rename(name, hidden[inode], src_dir_fd=dir_fd)
+
+    def uncover(descriptor: int) -> None:
+        inode = os.fstat(descriptor).st_ino
+        close(descriptor)
+        if inode in hidden:
+            unlink(hidden.pop(inode))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", hide)
+        patch.setattr(os, "close", uncover)
+        outcomes = field.apply(steps)
+    assert {one.result for one in outcomes} == {"removed"}
+    assert field.now() == {}
+
+
 def test_a_file_that_is_gone_already_counts_as_removed(field: Field) -> None:
     field.lay({b"a": A, b"d": (0o755, {b"x": A})})
     steps = field.plan({})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from time import sleep
 
 from lastgood.directories import (
     MOST_OPEN,
@@ -30,7 +31,7 @@ from lastgood.model.tree import (
     is_unfinished,
 )
 from lastgood.paths import ancestors, is_beyond, join, parent, printable, to_text
-from lastgood.renames import is_temporary, token_of
+from lastgood.renames import is_temporary, remove_directory, token_of
 from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
 from lastgood.restore.look import PathProver, PathReader, content_at
 from lastgood.restore.plan import ORDER, UNTOUCHED, action_between, in_order
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 
 _OCCUPIED = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 _WELL = Settled()
+# How NFS and FUSE name what is deleted and still open, and how long they are given to take it away.
+_HIDDEN = (b".nfs", b".fuse_hidden")
+_UNTIL_HIDDEN_GO = (0, 0.002, 0.01, 0.05, 0.2)
 # What is said of a path that is busy, by whether something is mounted on it.
 _BUSY = {
     True: "something is mounted on it",
@@ -376,10 +380,25 @@ class PlanExecutor:
         except OSError as error:
             if error.errno not in _OCCUPIED:
                 raise
-            self._remarks[number] = ("kept", "not empty")
-            return
+            if not self._removed_late(now):
+                self._remarks[number] = ("kept", "not empty")
+                return
         self._directories.unlocked.pop(now, None)
         self._changed.add(parent(step.path))
+
+    def _removed_late(self, path: bytes) -> bool:
+        """Remove a directory in which a file system keeps what is deleted until nobody has it open.
+
+        NFS and FUSE give it a name of theirs, and some take that away only a moment after it was closed.
+        """
+        self._site.close_gone()
+        for seconds in _UNTIL_HIDDEN_GO:
+            if not all(name.startswith(_HIDDEN) for name in self._directories.names(path)):
+                return False
+            sleep(seconds)
+            if remove_directory(self._directories, path):
+                return True
+        return False
 
     def _discard_deep(self, number: int, path: bytes) -> bool:
         """Delete what is too deep in a directory to be kept, but for a repository (rule T4)."""
