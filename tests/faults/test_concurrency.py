@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import lastgood
 from faults.cli import SOURCES, Bench
 from faults.clocks import DAY, ShiftedClock, StoppedClock
 from faults.stage import tree_of
-from lastgood.errors import Busy
+from lastgood.errors import Busy, NotFound
 from lastgood.workspace import Workspace
 from tools.long_form import LONG
 from tools.values import not_none
@@ -164,6 +165,39 @@ def test_a_restore_waits_for_a_running_save_and_both_succeed(workspace: Workspac
     assert tree_of(bench.workspace) == present
     assert set(ids) <= {one.id for one in workspace.list()}
     assert workspace.verify(deep=True).ok
+
+
+@pytest.mark.parametrize("ref", [None, "two"])
+def test_a_proof_that_waits_calls_nothing_damaged_that_is_let_go_meanwhile(
+    workspace: Workspace, bench: Bench, monkeypatch: pytest.MonkeyPatch, ref: str | None
+) -> None:
+    """K4: which checkpoints there are is asked once nobody can free any."""
+    for text in ("one", "two", "three"):
+        (bench.workspace / "file").write_text(text)
+        workspace.save(text)
+    flock = fcntl.flock
+
+    def late(file: int, mode: int) -> None:
+        if not file_of(file).endswith("/maintenance.lock"):
+            flock(file, mode)
+            return
+        patch.undo()
+        with _quick(bench) as beside:
+            beside.prune(keep=1, now=True)
+        flock(file, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", late)
+        if ref is None:
+            report = workspace.verify()
+            assert (report.ok, report.checkpoints) == (True, 1)
+        else:
+            with pytest.raises(NotFound):
+                workspace.verify(ref)
+
+
+def file_of(descriptor: int) -> str:
+    return os.readlink(f"/proc/self/fd/{descriptor}")
 
 
 @pytest.mark.parametrize(

@@ -45,16 +45,17 @@ _SOUND: tuple[tuple[bytes, ...], tuple[Entry, ...]] = ((), ())
 
 
 def verify(
-    context: Context, checkpoints: Sequence[Checkpoint], *, aside: Aside | None = None
+    context: Context, chosen: Callable[[], Sequence[Checkpoint]], *, aside: Aside | None = None
 ) -> VerifyReport:
     """Prove every stored byte, and every file of some checkpoints.
 
+    ``chosen`` is asked which once nothing can be freed any more: what was let go before is not damaged.
     ``aside`` is given for a trial restore of each (``--deep``). What is found is recorded, so that
     lists show it; nothing is changed otherwise.
     """
     unrecorded: list[str] = []
     with MaintenanceTransaction(context) as upkeep, context.locks.share_store(wait=context.wait):
-        catalogue = upkeep.catalogue
+        catalogue, checkpoints = upkeep.catalogue, chosen()
         faults = _standing_faults(context)
         lost = {fault.oid for fault in faults if fault.oid is not None and not fault.mendable}
         proof = _Proof(context, bad=lost)

@@ -433,7 +433,11 @@ class Workspace(Restores, Recovers):
         if repair:
             mended = (*self._state.rescued, *proof.repair(self._context))
             self._state.rescued = ()  # told
-        chosen = self._context.catalogue.find(Query()) if ref is None else [self._view.resolve(ref)]
+        one = None if ref is None else self._view.resolve(ref).id
+
+        def chosen() -> Sequence[Checkpoint]:
+            return self._context.catalogue.find(Query()) if one is None else [self._view.resolve(one)]
+
         return proof.verify(self._context, chosen, deep=deep).replace(repaired=mended)
 
     def plan_prune(

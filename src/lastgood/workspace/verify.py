@@ -16,7 +16,7 @@ from lastgood.transaction import MaintenanceTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lastgood.catalogue import WorkspaceRow
     from lastgood.context import Context
@@ -89,14 +89,14 @@ def _is_near(one: str, other: str) -> bool:
 # --- verify and repair, with the folder that trial restores go to ---
 
 
-def verify(context: Context, checkpoints: Sequence[Checkpoint], *, deep: bool) -> VerifyReport:
+def verify(context: Context, chosen: Callable[[], Sequence[Checkpoint]], *, deep: bool) -> VerifyReport:
     """Prove what is kept; deep also by restoring each checkpoint aside."""
     aside = None
     if deep:
         from lastgood.workspace.scratch import in_copy  # lazily: only a deep proof pays for it
 
         aside = in_copy(context.store, name=b"trial")
-    report = proving.verify(context, checkpoints, aside=aside)
+    report = proving.verify(context, chosen, aside=aside)
     small = () if is_absent(context.store) else mark_faults(context)
     faults = (*small, *(f"ledger.sqlite3: {fault}" for fault in context.ledgers.check()))
     return report.replace(faults=report.faults + faults) if faults else report
