@@ -15,9 +15,9 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-LIBRARY = "src/lastgood/scanner/libstates.so"
+LIBRARY = "src/lastgood/scanner/libstates.so.1"
 _SOURCE = "src/lastgood/scanner/states.c"
-_FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-fPIC", "-shared")
+_FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-fPIC", "-shared", "-pthread")
 
 
 def compile_library(root: str) -> str:

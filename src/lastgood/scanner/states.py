@@ -148,11 +148,13 @@ def ask(descriptor: int, names: Sequence[bytes]) -> list[Evidence | int]:
     ]
 
 
-# The library, which lies where this does; the number in the names of its functions is that of their form.
-_LIBRARY: Final = os.path.join(os.path.dirname(__file__), "libstates.so")
+# The library, which lies where this does. The number is that of its form, and has Python take it for no
+# module.
+_LIBRARY: Final = os.path.join(os.path.dirname(__file__), "libstates.so.1")
 # What is asked of many folders: their device, how many there are, the flags that are in doubt, how many may
-# be otherwise. What is known of one: how many it lies in, its flags, the bytes of its name, of the names in
-# it and of what was said of these, and whether its own state proves the names, with that.
+# be otherwise, how many threads shall ask. What is known of one: how many it lies in, its flags, the bytes
+# of its name, of the names in it and of what was said of these, and whether its own state proves the names,
+# with that.
 _QUESTION: Final = Struct("=Q4I")
 _FOLDER: Final = Struct("=6IQQqqQ")
 # What is found: a folder's number, the bytes that are said of what is in it, its descriptor, and where in the
@@ -160,6 +162,10 @@ _FOLDER: Final = Struct("=6IQQqqQ")
 _FINDING: Final = Struct("=IIiI")
 MOST_FOUND: Final = 64
 _NOT_TOLD: Final = (1 << 32) - 1
+# So many files a thread is worth, as git has it for its index (`preload-index.c`); a file takes about so much
+# of what is known.
+_FILES_A_THREAD: Final = 500
+_FOLDER_ENTRY_BYTES: Final = 60
 # A flag that no record has: what was said of what is in the folder is not known.
 _UNKNOWN: Final = 1 << 31
 _UNPROVEN: Final = (0, 0, 0, 0, 0)
@@ -174,8 +180,8 @@ class Sheet:
     def __init__(self) -> None:
         from lastgood.scanner.libc import look_up, pointer
 
-        self._states: Callable[..., int] = look_up("lastgood_states_1", library=_LIBRARY)
-        self._changed: Callable[..., int] = look_up("lastgood_changed_1", library=_LIBRARY)
+        self._states: Callable[..., int] = look_up("lastgood_states", library=_LIBRARY)
+        self._changed: Callable[..., int] = look_up("lastgood_changed", library=_LIBRARY)
         self._point = pointer
         self._found = bytearray(MOST_FOUND * _FINDING.size)
         self._to_found = pointer(self._found)
@@ -207,7 +213,8 @@ class Sheet:
         """
         if len(folders) > len(self._answers):  # they hold as much as can be said of them, and more
             self._make_room(len(folders))
-        question = _QUESTION.pack(device, count, doubt | _UNKNOWN, min(most, MOST_FOUND), 0)
+        threads = _threads(len(folders) // _FOLDER_ENTRY_BYTES)
+        question = _QUESTION.pack(device, count, doubt | _UNKNOWN, min(most, MOST_FOUND), threads)
         many = self._changed(root, question, folders, self._to_answers, self._to_found)
         if many < 0:
             return None
@@ -216,7 +223,27 @@ class Sheet:
             number, told, descriptor, place = _FINDING.unpack_from(self._found, at)
             states = None if told == _NOT_TOLD else self._answers[place : place + told].tobytes()
             found.append((number, descriptor, states))
+        found.sort()
         return found
+
+
+def _threads(files: int) -> int:
+    """Return how many threads shall ask for so many files, about: as many as find a processor idle.
+
+    Another one would be waited for, while whoever is at work has nothing left to do.
+    """
+    if files < 2 * _FILES_A_THREAD or (processors := len(os.sched_getaffinity(0))) < 2:
+        return 1
+    try:
+        load = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            # Fourth in proc_loadavg(5): how many there are that run or could, this one included.
+            running = int(os.read(load, 64).split()[3].partition(b"/")[0])
+        finally:
+            os.close(load)
+    except (OSError, ValueError, IndexError):
+        return 1
+    return max(1, min(processors - running + 1, files // _FILES_A_THREAD))
 
 
 def known_folder(
