@@ -15,7 +15,7 @@ from lastgood.model.report import UndoPlan, UndoReport, planned_outcomes
 from lastgood.model.tree import DIRECTORY, is_content, same_content
 from lastgood.paths import printable, to_text
 from lastgood.restore import parts
-from lastgood.restore.execution import PlanExecution, apply_plan
+from lastgood.restore.execution import PlanExecution
 from lastgood.restore.plan import (
     Planner,
     conflicts,
@@ -91,22 +91,20 @@ def _revert(restoring: RestoreTransaction, request: _UndoRequest, *, planned: st
     """Plan what is wanted from what is there now, and apply that like any other plan."""
     with _planned(restoring, request) as (plan, left, snapshot):
         _refuse_other_plan(plan, planned, type=request.type)
-        changed = apply_plan(
-            PlanExecution(
-                restoring=restoring,
-                plan=plan,
-                snapshot=snapshot,
-                before=_before(restoring.context, request),
-                type=request.type,
-                of=request.operation,
-            )
-        )
-    assert changed.operation is not None
+        result = PlanExecution(
+            restoring=restoring,
+            plan=plan,
+            snapshot=snapshot,
+            before=_before(restoring.context, request),
+            type=request.type,
+            of=request.operation,
+        ).carry_out()
+    assert result.operation is not None
     return UndoReport(
-        operation=changed.operation,
-        guard=changed.guard.id,
-        outcomes=changed.outcomes,
-        parts=(*changed.parts, *left),
+        operation=result.operation,
+        guard=result.guard.id,
+        outcomes=result.outcomes,
+        parts=(*result.parts, *left),
     )
 
 

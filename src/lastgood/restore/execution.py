@@ -45,7 +45,7 @@ _MOST_KEPT = 20_000
 _KEPT_BYTES = 1 << 20
 
 
-class Changed(Value):
+class PlanResult(Value):
     """What became of each path and each part.
 
     ``guard`` is the checkpoint that holds what was there before. ``operation`` is what `undo` takes back;
@@ -58,7 +58,7 @@ class Changed(Value):
     operation: Operation | None = None
 
 
-class Begun(Value):
+class Prepared(Value):
     """A plan that may be carried out: ``guard`` holds what is there, and ``journal`` names the plan.
 
     ``wait`` returns when that journal is durable.
@@ -69,88 +69,8 @@ class Begun(Value):
     wait: Callable[[], None]
 
 
-def apply_plan(execution: PlanExecution) -> Changed:
-    """Carry out a plan in the order in which a kill loses nothing.
-
-    Raises before the first change what refuses it; what stops it later (a full disk, a kill) leaves the
-    journal to `recover`.
-    """
-    if execution.plan.merged:
-        from lastgood.restore.merge import hold_merged
-
-        hold_merged(execution.snapshot, execution.plan)
-    with Threads() as threads:
-        return _Application(execution, threads).changed()
-
-
-class _Application:
-    """One plan on its way: its guard and journal, its paths, and what is recorded of them."""
-
-    def __init__(self, execution: PlanExecution, threads: Threads) -> None:
-        self._execution = execution
-        self._restoring = execution.restoring
-        self._steps = execution.plan.steps
-        self._threads = threads
-        # Bytes that were read from the store and proven, by their ids: what paths hold is compared with them.
-        self._contents: dict[bytes, bytes] = {}
-
-    def changed(self) -> Changed:
-        """Do it all."""
-        begun = self._execution.begin(self._contents, self._threads)
-        applied = self._applied(begun)
-        try:
-            return self._concluded(begun, applied)
-        finally:
-            applied.end()
-
-    def _applied(self, begun: Begun) -> Applied:
-        execution = self._execution
-        try:  # directories, files in chunks (written beside, synced, exchanged), modes, deletions last
-            return self._restoring.applier.apply(
-                self._steps,
-                token=begun.journal.operation,
-                objects=self._restoring.context.engine,
-                stamp=execution.snapshot.scan.stamp,
-                contents=self._contents,
-                closed=execution.closed,
-                unsynced=execution.unsynced,
-                ready=begun.wait,
-                threads=self._threads,
-            )
-        except (Unsafe, Busy):  # by the applier's promise nothing has been written
-            execution.abandon()
-            raise
-
-    def _concluded(self, begun: Begun, applied: Applied) -> Changed:
-        """Prove what was carried out, record it, and close the journal."""
-        with self._restoring.context.applier.proving(self._contents) as prover:
-            return self._recorded(begun, applied, prover)
-
-    def _recorded(self, begun: Begun, applied: Applied, prover: Prover) -> Changed:
-        execution, restoring, journal = self._execution, self._restoring, begun.journal
-        # While the last names go to the disk: what a path holds is the same before and after.
-        proven, brought = _proven(prover, self._steps, applied.outcomes)
-        outcomes = execution.all_outcomes(proven)
-        effective = execution.effective_steps(outcomes)
-        planned = execution.plan.parts
-        if planned:
-            applied.wait()  # what lies outside the workspace does not run ahead of it
-        settled = parts.settled(restoring, planned)
-        # Before the journal is closed: a crash between the two leaves a way to go on (docs/decisions/010).
-        # The names may be on their way still: while the journal is there, `recover` brings them about.
-        operation = execution.record(journal, effective, settled)
-        applied.wait()
-        if any(outcome.left is not None for outcome in outcomes):
-            restoring.journal.leave(journal.operation)  # what could not be taken away stays known
-            execution.snapshot.remember_restored(restoring, brought, folders=prover.folders)
-        else:
-            with restoring.journal.closing(beside=self._threads.beside):
-                execution.snapshot.remember_restored(restoring, brought, folders=prover.folders)
-        return Changed(outcomes=outcomes, guard=begun.guard, parts=settled, operation=operation)
-
-
 class PlanExecution(Value):
-    """A plan that was made from a snapshot, and what is particular to how it begins and ends.
+    """A plan that was made from a snapshot, on its way: its guard and journal, its paths, and its record.
 
     ``before`` completes the guard's message. ``target`` is the checkpoint that the plan leads to, if it was
     looked up already. ``of`` is the operation that an undo or redo is about; None too if it is not known.
@@ -168,6 +88,70 @@ class PlanExecution(Value):
     closed: Mapping[bytes, int] = {}
     unsynced: Collection[bytes] = ()
 
+    def carry_out(self) -> PlanResult:
+        """Carry out the plan in the order in which a kill loses nothing.
+
+        Raises before the first change what refuses it; what stops it later (a full disk, a kill) leaves the
+        journal to `recover`.
+        """
+        if self.plan.merged:
+            from lastgood.restore.merge import hold_merged
+
+            hold_merged(self.snapshot, self.plan)
+        # Bytes that were read from the store and proven, by their ids: what paths hold is compared with them.
+        contents: dict[bytes, bytes] = {}
+        with Threads() as threads:
+            prepared = self.prepare(contents, threads)
+            applied = self._apply(prepared, contents, threads)
+            try:
+                with self.restoring.context.applier.proving(contents) as prover:
+                    return self._conclude(prepared, applied, prover=prover, threads=threads)
+            finally:
+                applied.end()
+
+    def _apply(self, prepared: Prepared, contents: dict[bytes, bytes], threads: Threads) -> Applied:
+        restoring = self.restoring
+        try:  # directories, files in chunks (written beside, synced, exchanged), modes, deletions last
+            return restoring.applier.apply(
+                self.plan.steps,
+                token=prepared.journal.operation,
+                objects=restoring.context.engine,
+                stamp=self.snapshot.scan.stamp,
+                contents=contents,
+                closed=self.closed,
+                unsynced=self.unsynced,
+                ready=prepared.wait,
+                threads=threads,
+            )
+        except (Unsafe, Busy):  # by the applier's promise nothing has been written
+            self.abandon()
+            raise
+
+    def _conclude(
+        self, prepared: Prepared, applied: Applied, *, prover: Prover, threads: Threads
+    ) -> PlanResult:
+        """Prove what was carried out, record it, and close the journal."""
+        restoring, journal = self.restoring, prepared.journal
+        # While the last names go to the disk: what a path holds is the same before and after.
+        proven, brought = _proven(prover, self.plan.steps, applied.outcomes)
+        outcomes = self.all_outcomes(proven)
+        effective = self.effective_steps(outcomes)
+        planned = self.plan.parts
+        if planned:
+            applied.wait()  # what lies outside the workspace does not run ahead of it
+        settled = parts.settled(restoring, planned)
+        # Before the journal is closed: a crash between the two leaves a way to go on (docs/decisions/010).
+        # The names may be on their way still: while the journal is there, `recover` brings them about.
+        operation = self.record(journal, effective, settled)
+        applied.wait()
+        if any(outcome.left is not None for outcome in outcomes):
+            restoring.journal.leave(journal.operation)  # what could not be taken away stays known
+            self.snapshot.remember_restored(restoring, brought, folders=prover.folders)
+        else:
+            with restoring.journal.closing(beside=threads.beside):
+                self.snapshot.remember_restored(restoring, brought, folders=prover.folders)
+        return PlanResult(outcomes=outcomes, guard=prepared.guard, parts=settled, operation=operation)
+
     def lists_beside(self) -> dict[str, LongList[Any]]:
         """Return the lists of progress that the guard has to hold for the journal and the operation."""
         context, plan = self.restoring.context, self.plan
@@ -175,7 +159,7 @@ class PlanExecution(Value):
             return {}
         return parts.lists_beside(context, plan.parts, target=context.catalogue.get(plan.target))
 
-    def begin(self, contents: dict[bytes, bytes], threads: Threads) -> Begun:
+    def prepare(self, contents: dict[bytes, bytes], threads: Threads) -> Prepared:
         """Have a guard hold what is there and a journal name the plan; refuse what cannot be carried out.
 
         The journal's bytes are on their way to the disk meanwhile, under a name that means nothing: it gets
@@ -198,7 +182,7 @@ class PlanExecution(Value):
         with restoring.journal.opening(journal, beside=threads.beside) as opening:
             held = guard.hold()
             _refuse_lost(restoring.context, self.plan, contents, written=self.snapshot.contents)
-        return Begun(journal=journal, guard=held, wait=opening.wait)
+        return Prepared(journal=journal, guard=held, wait=opening.wait)
 
     def abandon(self) -> None:
         """Close the journal of a plan of which nothing was carried out."""

@@ -10,9 +10,8 @@ from lastgood.paths import parent
 from lastgood.restore import parts
 from lastgood.restore.execution import (
     EFFECTIVE,
-    Begun,
     PlanExecution,
-    apply_plan,
+    Prepared,
     took_effect,
 )
 from lastgood.restore.steps import is_foreign, of_directories, retarget_steps, reversed_step
@@ -124,7 +123,7 @@ def _go_on(recovering: RecoverTransaction, journal: Journal, *, roll_back: bool)
             failed=_failed(remaining, unfit),
             found=found,
         )
-        changed = apply_plan(execution)
+        result = execution.carry_out()
     edited = "changed by somebody since the interruption"
     kept = tuple(
         Outcome(path=path, action="skip", result="skipped", reason=edited)
@@ -134,8 +133,8 @@ def _go_on(recovering: RecoverTransaction, journal: Journal, *, roll_back: bool)
     stands = not roll_back and journal.type == "restore" and plan.whole
     return SettledRestore(
         done="rolled-back-restore" if roll_back else "finished-restore",
-        outcomes=(*changed.outcomes, *kept),
-        parts=changed.parts,
+        outcomes=(*result.outcomes, *kept),
+        parts=result.parts,
         target=plan.target if stands else None,
     )
 
@@ -170,14 +169,14 @@ class ResumedExecution(PlanExecution):
         """Return none: the guard that the journal names has them."""
         return {}
 
-    def begin(
+    def prepare(
         self,
         contents: dict[bytes, bytes],  # noqa: ARG002 - nothing is read
         threads: Threads,  # noqa: ARG002 - nothing is written beside
-    ) -> Begun:
+    ) -> Prepared:
         """Have a guard hold what is there now; the journal is open, and names the guard of before."""
         guard = self.snapshot.guard(self.restoring, before=self.before, lists=self.lists_beside())
-        return Begun(journal=self.journal, guard=guard.hold(), wait=lambda: None)
+        return Prepared(journal=self.journal, guard=guard.hold(), wait=lambda: None)
 
     def abandon(self) -> None:
         """Leave the journal: some of the plan was carried out before."""

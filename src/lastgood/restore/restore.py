@@ -17,7 +17,7 @@ from lastgood.model.report import HeadMoved, NotHeld, RestoreReport, planned_out
 from lastgood.model.tree import DIRECTORY, is_content, same_content
 from lastgood.paths import join, printable, to_bytes, to_text, within
 from lastgood.restore import parts
-from lastgood.restore.execution import PlanExecution, apply_plan, loses_content, place_of
+from lastgood.restore.execution import PlanExecution, loses_content, place_of
 from lastgood.restore.plan import (
     DeletionEvidence,
     Since,
@@ -654,18 +654,18 @@ def _carry_out(
     if not plan.empty:
         parts.refuse(context, plan.parts)
         before = f"restoring {restored_words(target, plan.paths)}"
-        changed = apply_plan(
-            PlanExecution(restoring=restoring, plan=plan, snapshot=snapshot, before=before, target=target)
-        )
-        assert changed.operation is not None
-        guard = changed.guard
+        result = PlanExecution(
+            restoring=restoring, plan=plan, snapshot=snapshot, before=before, target=target
+        ).carry_out()
+        assert result.operation is not None
+        guard = result.guard
         report = RestoreReport(
             planned=plan,
             target=target.id,
-            outcomes=changed.outcomes,
+            outcomes=result.outcomes,
             guard=guard.id,
-            operation=changed.operation.id,
-            parts=changed.parts,
+            operation=result.operation.id,
+            parts=result.parts,
         )
     else:
         moved = None
