@@ -32,10 +32,10 @@ from lastgood.model.tree import (
 )
 from lastgood.paths import ancestors, is_beyond, join, parent, printable, to_text
 from lastgood.renames import is_temporary, remove_directory, token_of
-from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
+from lastgood.restore.displaced import Chunk, Displaced, Settled
 from lastgood.restore.look import PathProver, PathReader, content_at
 from lastgood.restore.plan import ORDER, UNTOUCHED, action_between, in_order
-from lastgood.restore.site import Changed, Site, Threads
+from lastgood.restore.site import CHUNK, PathChanged, Site, Threads
 from lastgood.root import make_again, take_away
 
 TYPE_CHECKING = False
@@ -103,8 +103,8 @@ class Applied:
             pass
 
 
-class PlanExecutor:
-    """Carries out steps once; what fails for one path leaves the others alone."""
+class Application:
+    """One application of steps; what fails for one path leaves the others alone."""
 
     def __init__(
         self,
@@ -126,7 +126,6 @@ class PlanExecutor:
             self._numbered[step.action].append((number, step))
         self._directories = site.directories
         self._site = site
-        self._flush = site.threads.sync_all
         self._displaced = Displaced(self._site, kept=kept, steps=steps, contents=contents)
         removals = {step.path: step for _, step in (*self._of("delete"), *self._of("rmdir"))}
         self._chunk = Chunk(
@@ -153,7 +152,7 @@ class PlanExecutor:
         self._ready()
         try:
             self._carry_out()
-            carried = self._begin_sync(self._changed)
+            carried = self._site.begin_sync(self._changed)
         except BaseException:
             self._site.close_gone()
             raise
@@ -193,7 +192,7 @@ class PlanExecutor:
             if is_last and start + CHUNK >= len(writes) and not self._site.moved:
                 self._changed |= placed
             else:
-                self._sync(placed)
+                self._site.sync(placed)
 
     def _change_modes(self) -> None:
         self._each((one for one in self._of("chmod") if one[0] not in self._rewritten), self._change_mode)
@@ -247,7 +246,7 @@ class PlanExecutor:
             if step.have is not None:
                 self._site.put_back(step.path)
             if isinstance(error, FileExistsError):
-                raise Changed from None
+                raise PathChanged from None
             raise
 
     def _write(self, numbered: list[Numbered]) -> set[bytes]:
@@ -255,7 +254,7 @@ class PlanExecutor:
         chunk = self._chunk
         self._site.close_gone()
         written = self._each(numbered, chunk.write)
-        if not chunk.flush(self._flush):
+        if not chunk.flush():
             written = self._each(written, chunk.check)
         self._unsettled.update((number, step) for number, step in written if is_content(step.have))
         placed = self._each(written, chunk.place)
@@ -440,76 +439,6 @@ class PlanExecutor:
                 if number is not None:
                     self._remarks.setdefault(number, ("failed", self._reason(error, path)))
 
-    def _sync(self, paths: Iterable[bytes]) -> None:
-        """Carry the names and permissions in directories through to the disk."""
-        ordered, again = sorted(paths), self._directories.open_again
-        for start in range(0, len(ordered), CHUNK):
-            opened = self._opened_to_sync(ordered[start : start + CHUNK], open_one=again)
-            try:
-                troubles = self._flush(list(opened))
-            finally:
-                for descriptor in opened:
-                    os.close(descriptor)
-            _refuse_unsynced(opened, troubles)
-
-    def _begin_sync(self, paths: Iterable[bytes]) -> Callable[[], None]:
-        """Do so, the last of them beside what follows; return what waits for that, and raises its fault.
-
-        Nothing else is done in directories afterwards: those that are open are closed beside, too.
-        """
-        ordered = sorted(paths)
-        beside = (len(ordered) - 1) // CHUNK * CHUNK if ordered else 0
-        self._sync(ordered[:beside])
-        opened = self._opened_to_sync(ordered[beside:], open_one=self._directories.hand_over)
-        if not opened:
-            return lambda: None
-        others = self._directories.hand_over_all()
-        troubles: dict[int, OSError] = {}
-
-        def carry() -> None:
-            try:
-                troubles.update(self._flush(list(opened)))
-            finally:
-                for descriptor in (*opened, *others):
-                    os.close(descriptor)
-
-        self._site.threads.end_soon()
-        syncing = self._site.threads.beside(carry)
-
-        def wait() -> None:
-            syncing.wait()
-            _refuse_unsynced(opened, troubles)
-
-        return wait
-
-    def _opened_to_sync(
-        self, paths: Iterable[bytes], *, open_one: Callable[[bytes], int]
-    ) -> dict[int, bytes]:
-        opened: dict[int, bytes] = {}
-        try:
-            for path in paths:
-                descriptor = self._open_to_sync(path, open_one)
-                if descriptor is not None:
-                    opened[descriptor] = path
-        except BaseException:
-            for descriptor in opened:
-                os.close(descriptor)
-            raise
-        return opened
-
-    def _open_to_sync(self, path: bytes, open_one: Callable[[bytes], int]) -> int | None:
-        """Open a directory, None if it went, or if even its owner may not read it."""
-        try:
-            return open_one(path)
-        except PermissionError:
-            return None
-        except OSError as error:
-            if is_nowhere(error):
-                return None
-            if error.errno in CROWDED and self._site.close_gone():  # what is closed beside takes room still
-                return self._open_to_sync(path, open_one)
-            raise _unsynced(path, error) from error
-
     def _reason(self, error: OSError, path: bytes) -> str:
         if is_nowhere(error):
             return "its directory is not there any more"
@@ -528,19 +457,6 @@ class PlanExecutor:
             kept=settled.kept,
             left=settled.left,
         )
-
-
-def _refuse_unsynced(opened: Mapping[int, bytes], troubles: Mapping[int, OSError]) -> None:
-    for descriptor, error in troubles.items():
-        raise _unsynced(opened[descriptor], error) from error
-
-
-def _unsynced(path: bytes, error: OSError) -> Storage:
-    return Storage(
-        f"the workspace's disk does not take it: {error.strerror}",
-        hint="look at the disk, then finish the restore: lastgood recover",
-        details={"path": to_text(path)},
-    )
 
 
 def _keeping_special(wanted: int) -> Callable[[int], int]:
@@ -752,7 +668,7 @@ class DescriptorApplier:
     ) -> Applied:
         with Directories(self._root, closed=closed) as directories:
             _refuse_crowd(steps, unsynced)
-            return PlanExecutor(
+            return Application(
                 steps,
                 site=Site(directories, token=token, stamp=stamp, threads=threads),
                 objects=objects,

@@ -28,7 +28,7 @@ from lastgood.model.tree import DIRECTORY, LINK, PERMISSION_BITS, same_content
 from lastgood.paths import join, parent, printable, to_text
 from lastgood.renames import exchange, is_there, take
 from lastgood.restore.look import discard, in_memory
-from lastgood.restore.site import Changed
+from lastgood.restore.site import PathChanged
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -41,14 +41,12 @@ if TYPE_CHECKING:
     from lastgood.model.tree import Entry
     from lastgood.restore.kept import Kept
     from lastgood.restore.look import Fate
-    from lastgood.restore.site import Flush, Site
+    from lastgood.restore.site import Site
 
 
 # --- Files and links, written beside their targets and exchanged: a reader sees the old or the new (rule
 # T6) ---
 
-# Their descriptors are open at once; the least limit that systems set is 256.
-CHUNK = 128
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # So much is read ahead at most.
 _AHEAD_BYTES = 1 << 20
@@ -125,9 +123,9 @@ class Chunk:
                 return len(content)
         return self._objects.copy_blob(want.oid, descriptor)
 
-    def flush(self, flush: Flush) -> bool:
+    def flush(self) -> bool:
         """Carry all contents through to the disk; False if it did not take all: then `check` says which."""
-        troubles = flush(list(self._open.values()))
+        troubles = self._site.threads.sync_all(list(self._open.values()))
         self._troubles = {
             number: troubles[descriptor]
             for number, descriptor in self._open.items()
@@ -178,7 +176,7 @@ class Chunk:
         try:
             take(self._site.temporary(step.path), directory, to=name, target=directory)
         except FileExistsError:
-            raise Changed from None
+            raise PathChanged from None
 
     def drop(self, number: int) -> None:
         """Forget a file that cannot be written or renamed."""
@@ -267,7 +265,7 @@ class Displaced:
         try:
             take(fresh, directory, to=name, target=directory)
         except FileExistsError:
-            raise Changed from None
+            raise PathChanged from None
         except OSError:
             take(old, directory, to=name, target=directory)
             raise

@@ -10,14 +10,15 @@ from _thread import start_new_thread
 
 from lastgood import renames
 from lastgood.directories import is_nowhere
+from lastgood.errors import CROWDED, Storage
 from lastgood.files import Beside, sync_all
 from lastgood.model.tree import DIRECTORY, FILE, LINK, same_content
-from lastgood.paths import ancestors, join, parent
+from lastgood.paths import ancestors, join, parent, to_text
 from lastgood.restore.look import entry_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
     from lastgood.worktree import DiskThreads
 
     Work = Callable[[], None]
-    # Returns what went wrong by descriptor.
-    Flush = Callable[[Sequence[int]], dict[int, OSError]]
 
 
+# Of so many files, or directories, descriptors are open at once; the least limit that systems set is 256.
+CHUNK = 128
 # So few files are closed as quickly as a thread is started.
 _CLOSED_HERE = 2
 _NAMES = 512
 
 
-class Changed(OSError):
+class PathChanged(OSError):
     """A path does not hold what its step says it has."""
 
     def __init__(self) -> None:
@@ -131,12 +132,12 @@ class Site:
         return path
 
     def expect(self, step: Step, directory: int, name: bytes) -> None:
-        """Raise `Changed` unless a name holds what its step says it has."""
+        """Raise `PathChanged` unless a name holds what its step says it has."""
         if not self._is_as_planned(step, directory, name):
-            raise Changed
+            raise PathChanged
 
     def expect_contents(self, path: bytes, removals: Mapping[bytes, Step]) -> None:
-        """Raise `Changed` if a directory, set aside perhaps, holds anything that is to stay."""
+        """Raise `PathChanged` if a directory, set aside perhaps, holds anything that is to stay."""
         waiting = [path]
         while waiting:
             place = waiting.pop()
@@ -144,13 +145,13 @@ class Site:
             for name in self.directories.names(now):
                 step = removals.get(join(place, name))
                 if step is None:
-                    raise Changed
+                    raise PathChanged
                 self.expect(step, self.directories.open(now), name)
                 if step.action == "rmdir":
                     waiting.append(step.path)
 
     def set_aside(self, step: Step) -> None:
-        """Move what a step has in its way out of it until the end; `Changed` if it became something else."""
+        """Move what a step has in its way out of it until the end; `PathChanged` if it is another now."""
         where = renames.set_aside(self.directories, step.path, self.temporary(step.path))
         self.moved[step.path] = where
         if step.have is not None and step.have.kind == DIRECTORY:
@@ -158,13 +159,83 @@ class Site:
             return
         if not self._is_as_planned(step, self.directories.open(parent(where)), where.rpartition(b"/")[2]):
             self.put_back(step.path)
-            raise Changed
+            raise PathChanged
 
     def put_back(self, path: bytes) -> None:
         """Move a path that was set aside back to its place, unless somebody has taken that."""
         if renames.put_back(self.directories, path, self.moved[path]):
             del self.moved[path]
             self._emptied.pop(path, None)
+
+    def sync(self, paths: Iterable[bytes]) -> None:
+        """Carry the names and permissions in directories through to the disk."""
+        ordered, again = sorted(paths), self.directories.open_again
+        for start in range(0, len(ordered), CHUNK):
+            opened = self._opened_to_sync(ordered[start : start + CHUNK], open_one=again)
+            try:
+                troubles = self.threads.sync_all(list(opened))
+            finally:
+                for descriptor in opened:
+                    os.close(descriptor)
+            _refuse_unsynced(opened, troubles)
+
+    def begin_sync(self, paths: Iterable[bytes]) -> Callable[[], None]:
+        """Do so, the last of them beside what follows; return what waits for that, and raises its fault.
+
+        Nothing else is done in directories afterwards: those that are open are closed beside, too.
+        """
+        ordered = sorted(paths)
+        beside = (len(ordered) - 1) // CHUNK * CHUNK if ordered else 0
+        self.sync(ordered[:beside])
+        opened = self._opened_to_sync(ordered[beside:], open_one=self.directories.hand_over)
+        if not opened:
+            return lambda: None
+        others = self.directories.hand_over_all()
+        troubles: dict[int, OSError] = {}
+
+        def carry() -> None:
+            try:
+                troubles.update(self.threads.sync_all(list(opened)))
+            finally:
+                for descriptor in (*opened, *others):
+                    os.close(descriptor)
+
+        self.threads.end_soon()
+        syncing = self.threads.beside(carry)
+
+        def wait() -> None:
+            syncing.wait()
+            _refuse_unsynced(opened, troubles)
+
+        return wait
+
+    def _opened_to_sync(
+        self, paths: Iterable[bytes], *, open_one: Callable[[bytes], int]
+    ) -> dict[int, bytes]:
+        opened: dict[int, bytes] = {}
+        try:
+            for path in paths:
+                descriptor = self._open_to_sync(path, open_one)
+                if descriptor is not None:
+                    opened[descriptor] = path
+        except BaseException:
+            for descriptor in opened:
+                os.close(descriptor)
+            raise
+        return opened
+
+    def _open_to_sync(self, path: bytes, open_one: Callable[[bytes], int]) -> int | None:
+        """Open a directory, None if it went, or if even its owner may not read it."""
+        try:
+            return open_one(path)
+        except PermissionError:
+            return None
+        except OSError as error:
+            if is_nowhere(error):
+                return None
+            if error.errno in CROWDED and self.close_gone():  # what is closed beside takes room still
+                return self._open_to_sync(path, open_one)
+            raise _unsynced(path, error) from error
 
     def _is_as_planned(self, step: Step, directory: int, name: bytes) -> bool:
         have = step.have
@@ -188,6 +259,19 @@ class Site:
             and stamp.ctime_ns == found.st_ctime_ns
             and stamp.inode == found.st_ino
         )
+
+
+def _refuse_unsynced(opened: Mapping[int, bytes], troubles: Mapping[int, OSError]) -> None:
+    for descriptor, error in troubles.items():
+        raise _unsynced(opened[descriptor], error) from error
+
+
+def _unsynced(path: bytes, error: OSError) -> Storage:
+    return Storage(
+        f"the workspace's disk does not take it: {error.strerror}",
+        hint="look at the disk, then finish the restore: lastgood recover",
+        details={"path": to_text(path)},
+    )
 
 
 def _is_alike(have: Entry, directory: int, name: bytes) -> bool:
