@@ -10,7 +10,6 @@ from time import sleep
 from lastgood.directories import (
     MOST_OPEN,
     Directories,
-    Nearby,
     change_mode,
     is_nowhere,
     open_root,
@@ -31,7 +30,7 @@ from lastgood.model.tree import (
     is_unfinished,
 )
 from lastgood.paths import ancestors, is_beyond, join, parent, printable, to_text
-from lastgood.renames import is_temporary, remove_directory, token_of
+from lastgood.renames import remove_directory
 from lastgood.restore.displaced import Chunk, Displaced, Settled
 from lastgood.restore.look import PathProver, PathReader, content_at
 from lastgood.restore.plan import ORDER, UNTOUCHED, action_between, in_order
@@ -624,34 +623,24 @@ class DescriptorApplier:
         or the target holds is deleted; anything else a person has written: it goes back, or is kept.
         What cannot be changed is left, and told with the reason.
         """
-        found: list[tuple[bytes, Settled]] = []
+        from lastgood.restore.leftovers import Leftovers  # lazily: only what was interrupted leaves any
+
+        found: list[Outcome] = []
         with Threads() as threads, Directories(self._root) as opened:
             site = Site(opened, token=token, stamp=_no_stamp, threads=threads)
-            displaced = Displaced(site, kept=self._kept, steps=steps, contents={}, stored=stored)
+            leftovers = Leftovers(site, kept=self._kept, steps=steps, stored=stored)
             try:
                 for path in directories:
-                    found.extend(displaced.clear(path))
+                    found.extend(leftovers.clear(path))
             finally:
                 site.close_gone()
-        return tuple(_left(path, settled) for path, settled in found)
+        return tuple(found)
 
     def left_over(self) -> Mapping[str, Sequence[bytes]]:
         """Return, by the token of each restore, the directories that hold temporary files of its."""
-        found: dict[str, list[bytes]] = {}
-        root = open_root(self._root)
-        nearby = Nearby(root)
-        waiting = [b""]
-        try:
-            while waiting:
-                place = waiting.pop()
-                temporary, below = _listed(nearby, place)
-                for token in sorted({token_of(name) for name in temporary}):
-                    found.setdefault(token, []).append(place)
-                waiting += [join(place, name) for name in reversed(below)]
-        finally:
-            nearby.close()
-            os.close(root)
-        return found
+        from lastgood.restore.leftovers import left_over  # lazily: only who clears up asks
+
+        return left_over(self._root)
 
     def _run(
         self,
@@ -718,25 +707,6 @@ def _refuse_crowd(steps: Sequence[Step], unsynced: Collection[bytes]) -> None:
         raise busy from error
 
 
-def _listed(nearby: Nearby, place: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Return the temporary names in a directory, and the directories to go on with.
-
-    What was set aside is settled as a whole, and a repository is none of ours.
-    """
-    temporary, below = [], []
-    try:
-        with os.scandir(nearby.open(place)) as entries:
-            for entry in entries:
-                name = os.fsencode(entry.name)
-                if is_temporary(name):
-                    temporary.append(name)
-                elif name != b".git" and entry.is_dir(follow_symlinks=False):
-                    below.append(name)
-    except OSError:
-        return temporary, []  # nothing of ours is where nobody may look
-    return temporary, sorted(below)
-
-
 def _all_of(tree: StoredTree) -> Iterator[Step]:
     waiting = [(b"", tree.root)]
     while waiting:
@@ -754,17 +724,6 @@ def _refuse(steps: Sequence[Step], objects: ObjectReader) -> None:
 
 def _faults(steps: Sequence[Step]) -> Iterator[TreeFault]:
     return path_faults(step.path for step in steps if step.action not in UNTOUCHED)
-
-
-def _left(path: bytes, settled: Settled) -> Outcome:
-    return Outcome(
-        path=path,
-        action="skip",
-        result="kept" if settled.result is None else "skipped",
-        reason=settled.reason,
-        kept=settled.kept,
-        left=settled.left,
-    )
 
 
 def _no_stamp(_path: bytes) -> None:

@@ -33,7 +33,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lastgood.engine import ObjectReader
     from lastgood.literals import Result
@@ -219,8 +219,7 @@ class Displaced:
     """Brings paths to their new content, and settles what comes out.
 
     ``kept`` is a folder outside for what people may still be writing to, None where there is none.
-    ``contents`` are proven ones, in memory by their ids. ``stored`` tells of a content whether the
-    store has it, for where the steps are not known.
+    ``contents`` are proven ones, in memory by their ids.
     """
 
     def __init__(
@@ -230,13 +229,11 @@ class Displaced:
         kept: bytes | None,
         steps: Sequence[Step],
         contents: Mapping[bytes, bytes],
-        stored: Callable[[bytes], bool] | None = None,
     ) -> None:
         self._site = site
         self._folder = kept
         self._contents = contents
         self._steps = {step.path: step for step in steps}
-        self._stored = stored
         self._numbers: dict[int, bytes] | None = None
         self._exchanging = True
 
@@ -289,13 +286,13 @@ class Displaced:
             return None
         who = _who(old, directory) if fate == "held" else ""
         if fate == "held":
-            kept = self._kept.move(self._site.directories, self._beside(step), called=_last(step.path))
+            kept = self._kept.move(self._site.directories, self._beside(step), called=last(step.path))
             if kept is not None:
-                return Settled(reason=f"{who}; what it writes goes to {_shown(kept)}", kept=kept)
+                return Settled(reason=f"{who}; what it writes goes to {shown(kept)}", kept=kept)
         if self._put_back(step):
             reason = f"{who}, and the store is on another disk" if who else CHANGED
             return self._with_newer(step, Settled(result="failed", reason=reason))
-        return self._with_newer(step, self.take_out(self._beside(step), called=_last(step.path)))
+        return self._with_newer(step, self.take_out(self._beside(step), called=last(step.path)))
 
     def stuck(self, step: Step) -> Settled | None:
         """Return what to say of what could not be settled, because the disk fails."""
@@ -308,12 +305,12 @@ class Displaced:
             raise
         if not is_there(self._site.old(step.path), directory):
             return None
-        return self._with_newer(step, Settled(reason=f"what was there is left in {_shown(left)}", left=left))
+        return self._with_newer(step, Settled(reason=f"what was there is left in {shown(left)}", left=left))
 
     def settle_aside(self, path: bytes, where: bytes) -> Settled | None:
         """Decide what becomes of a path that was set aside; None if it went, and all is well."""
         directories = self._site.directories
-        wrapper, name = parent(where), _last(where)
+        wrapper, name = parent(where), last(where)
         held = self._purge(path, where)
         settled = None
         if is_there(name, directories.open(wrapper)):
@@ -324,63 +321,11 @@ class Displaced:
         renames.remove_directory(directories, wrapper)
         return settled
 
-    def clear(self, place: bytes) -> Iterator[tuple[bytes, Settled]]:
-        """Settle everything temporary in a directory, and yield what could not just go, by path.
-
-        What cannot be changed is left, and the rest goes on.
-        """
-        try:
-            names = [name for name in self._site.directories.names(place) if self._site.is_ours(name)]
-        except OSError as error:
-            if not is_nowhere(error):
-                yield place, _unchangeable(place, error)
-            return
-        for name in names:
-            try:
-                yield from self._clear(place, name)
-            except OSError as error:
-                if not is_nowhere(error):
-                    where = join(place, name)
-                    yield self._path_of(name) or where, _unchangeable(where, error)
-
-    def _clear(self, place: bytes, name: bytes) -> Iterator[tuple[bytes, Settled]]:
-        if name.endswith(renames.SUFFIX):
-            yield from self._clear_aside(join(place, name))
-        elif name.endswith(renames.OLD):
-            yield from self._clear_old(place, name)
-        else:  # it has never borne another name
-            os.unlink(name, dir_fd=self._site.directories.open_to_change(place))
-
-    def _clear_old(self, place: bytes, name: bytes) -> Iterator[tuple[bytes, Settled]]:
-        path = self._path_of(name) or join(place, name)
-        if path in self._steps and parent(path) == place:
-            settled = self.settle(self._steps[path])
-        elif self._discard(path, join(place, name)) == "gone":
-            settled = None
-        else:
-            settled = self.take_out(join(place, name), called=_last(path))
-        if settled is not None:
-            yield path, settled
-
-    def _clear_aside(self, wrapper: bytes) -> Iterator[tuple[bytes, Settled]]:
-        directories = self._site.directories
-        for name in directories.names(wrapper):
-            path, where = join(parent(wrapper), name), join(wrapper, name)
-            if not is_there(name, directories.open_to_change(parent(wrapper))) and renames.put_back(
-                directories, path, where
-            ):
-                return
-            settled = self.settle_aside(path, where)
-            if settled is not None:
-                yield path, settled
-            return
-        renames.remove_directory(directories, wrapper)
-
     def _purge(self, path: bytes, where: bytes) -> bool:
         """Delete what was set aside if the store has it; tell whether all the rest is open for writing."""
         directories = self._site.directories
         directory = directories.open_to_change(parent(where))
-        if not _is_directory(_last(where), directory):
+        if not _is_directory(last(where), directory):
             return self._discard(path, where) == "held"
         order = [b""]
         fates = set()
@@ -407,13 +352,11 @@ class Displaced:
     def _knows(self, path: bytes, entry: Entry) -> bool:
         """Tell whether something is what a step found at a path or brings to it: the store has both."""
         step = self._steps.get(path)
-        if step is not None and (same_content(step.have, entry) or same_content(step.want, entry)):
-            return True
-        return self._stored is not None and self._stored(entry.oid)
+        return step is not None and (same_content(step.have, entry) or same_content(step.want, entry))
 
     def _discard(self, path: bytes, where: bytes) -> Fate:
         directory = self._site.directories.open_to_change(parent(where))
-        return discard(_last(where), directory, expected=lambda entry: self._knows(path, entry))
+        return discard(last(where), directory, expected=lambda entry: self._knows(path, entry))
 
     def take_out(self, path: bytes, *, called: bytes) -> Settled:
         """Bring something of a person's out of the workspace."""
@@ -433,7 +376,7 @@ class Displaced:
             return settled
         path = join(parent(self._site.located(step.path)), name)
         try:
-            newer = self.take_out(path, called=_last(step.path))
+            newer = self.take_out(path, called=last(step.path))
         except OSError:  # what is known already has to be told all the same
             newer = Settled(left=path)
         said = _places("what came after it", kept=newer.kept, left=newer.left)
@@ -494,11 +437,6 @@ def _taken(name: bytes, directory: int, to: bytes) -> bool:
     return True
 
 
-def _unchangeable(left: bytes, error: OSError) -> Settled:
-    reason = f"{(error.strerror or str(error)).lower()}: {_shown(left) or '.'} cannot be cleared"
-    return Settled(result="skipped", reason=reason, left=left)
-
-
 def _who(name: bytes, directory: int) -> str:
     from lastgood.procfs import writers_of
 
@@ -510,20 +448,22 @@ def _who(name: bytes, directory: int) -> str:
 def _of_open(who: str, settled: Settled) -> Settled:
     """Say who has open what was brought out, or could not go as its copy is not what they write to."""
     if settled.kept is not None and settled.left is None:
-        return Settled(reason=f"{who}; what it writes goes to {_shown(settled.kept)}", kept=settled.kept)
+        return Settled(reason=f"{who}; what it writes goes to {shown(settled.kept)}", kept=settled.kept)
     where = _places("what was there", kept=settled.kept, left=settled.left)
     return settled.replace(reason=f"{who}, and the store is on another disk{where}")
 
 
-def _shown(path: bytes) -> str:
+def shown(path: bytes) -> str:
+    """Return a path as people are told of it."""
     return printable(to_text(path))
 
 
 def _places(what: str, *, kept: bytes | None, left: bytes | None) -> str:
     """Return where something is now, to follow what became of it."""
-    said = "" if kept is None else f"; {what} is kept in {_shown(kept)}"
-    return said if left is None else f"{said}; {what} is left in {_shown(left)}"
+    said = "" if kept is None else f"; {what} is kept in {shown(kept)}"
+    return said if left is None else f"{said}; {what} is left in {shown(left)}"
 
 
-def _last(path: bytes) -> bytes:
+def last(path: bytes) -> bytes:
+    """Return the last name of a path."""
     return path.rpartition(b"/")[2]
