@@ -210,7 +210,15 @@ def test_a_save_does_not_load_the_other_verbs(tmp_path: Path) -> None:
     command = [os.path.join(ROOT, "lastgood"), "-C", str(tmp_path / "workspace"), "--allow-root", "save"]
     loaded = imported(command, LASTGOOD_STORE=str(tmp_path / "store"), HOME=str(tmp_path))
     others = {"restore.restore", "undo", "retention.prune", "retention.verify", "recovery", "diff"}
-    others |= {"directories", "model.operation", "model.path_safety", "model.report", "view", "worktree"}
+    others |= {
+        "cancellation",
+        "directories",
+        "model.operation",
+        "model.path_safety",
+        "model.report",
+        "view",
+        "worktree",
+    }
     others |= {"documents", "processes", "procfs", "project_git.index", "scanner.parallel", "worker"}
     assert {f"lastgood.{name}" for name in others} & loaded == set()
 

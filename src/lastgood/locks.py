@@ -11,7 +11,6 @@ from _thread import get_ident
 from _weakref import ref
 from io import FileIO
 
-from lastgood.cancellation import pause
 from lastgood.errors import Busy, Storage
 from lastgood.files import PRIVATE_FILE, make_directories, path_exists, unlink_quietly, write_whole
 from lastgood.host import ExclusiveHold, SharedHold
@@ -161,6 +160,8 @@ class _Lock:
                 if now - looked >= STOPPED_PATIENCE:
                     looked = now
                     self._refuse_stopped(mode)
+                from lastgood.cancellation import pause  # lazily: most locks are free
+
                 pause(min(sleep, left))
                 sleep = min(sleep * 2, _MOST_SLEEP)
         finally:
@@ -386,6 +387,8 @@ class FolderTurn:
             if now - looked >= STOPPED_PATIENCE:
                 looked = now
                 self._give_up(tired=now - started >= _LONGEST_TURN)
+            from lastgood.cancellation import pause  # lazily: hardly any turn is taken
+
             pause(_TURN_SLEEP)
 
     def _give_up(self, *, tired: bool) -> None:

@@ -14,7 +14,6 @@ import zlib
 from _thread import RLock
 from _weakref import ref
 
-from lastgood.cancellation import check_cancelled, pause
 from lastgood.catalogue.sqlite import BROKEN, REPAIR_HINT, is_busy, primary_code, sqlite3, translate
 from lastgood.errors import Busy, Damaged, LastgoodError, Storage, Unsupported, Usage
 from lastgood.files import PRIVATE_FILE, sync_directory, sync_file
@@ -57,6 +56,8 @@ def retry_while_busy(act: Callable[[], Result], *, path: str, wait: float) -> Re
         except sqlite3.OperationalError as error:
             if not is_busy(error) or time.monotonic() >= ends or stopped_holder_of(path) is not None:
                 raise
+        from lastgood.cancellation import check_cancelled  # lazily: seldom is anybody in the way
+
         check_cancelled()
 
 
@@ -83,6 +84,8 @@ def await_set_up(path: str, *, wait: float) -> None:
         passed = time.monotonic() - started
         if passed >= wait or (passed >= SLICE and stopped_holder_of(path) is not None):
             raise busy(path)
+        from lastgood.cancellation import pause  # lazily: hardly ever is one set up
+
         pause(_STRIDE)
 
 
