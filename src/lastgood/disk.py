@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 
-from lastgood.errors import NoRoom
+from lastgood.errors import FULL, NoRoom
 from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Place = str | bytes
 
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 PRUNE_HINT = "let go of checkpoints: lastgood prune --now --keep N"
 # What the least change of a store takes: a database's log and the index of that, a small pack.
 LEAST_BYTES = 256 << 10
@@ -76,38 +74,3 @@ def shortage(folder: Place, *, size: int = LEAST_BYTES) -> OSError | None:
     finally:
         os.close(descriptor)
     return None
-
-
-def crowd(needed: int) -> OSError | None:
-    """Try whether so many files more can be opened at once; return the error if they cannot.
-
-    One is opened; the others are its numbers, of which a process may have so many. They are taken only
-    where it is not known that there are enough.
-    """
-    opened: list[int] = []
-    try:
-        opened.append(os.open(b"/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-        if needed - 1 <= _free_numbers():
-            return None
-        while len(opened) < needed:
-            opened.append(os.dup(opened[0]))
-    except OSError as error:
-        return error
-    finally:
-        for descriptor in opened:
-            os.close(descriptor)
-    return None
-
-
-def _free_numbers() -> int:
-    """Return how many files more the limit of this process allows; 0 where that is not told.
-
-    Linux tells from 6.2 on how many are open.
-    """
-    if sys.platform != "linux":
-        return 0
-    try:
-        open_now = os.stat(b"/proc/self/fd").st_size
-        return os.sysconf("SC_OPEN_MAX") - open_now if open_now else 0
-    except (OSError, ValueError):
-        return 0

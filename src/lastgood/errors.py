@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Nothing more can be opened, by this process or on this machine: that says nothing of what was to be opened.
 CROWDED = frozenset({errno.EMFILE, errno.ENFILE})
+# A disk has no room, or lets this user have no more of it: what is said of that, `disk.py`.
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class LastgoodError(Exception):

@@ -353,3 +353,41 @@ def is_written_by_nobody(descriptor: int) -> bool:
     except OSError:  # the kernel took it away: somebody has waited for it too long
         return False
     return True
+
+
+# --- How many can be open at once ---
+
+
+def crowd(needed: int) -> OSError | None:
+    """Try whether so many files more can be opened at once; return the error if they cannot.
+
+    One is opened; the others are its numbers, of which a process may have so many. They are taken only
+    where it is not known that there are enough.
+    """
+    opened: list[int] = []
+    try:
+        opened.append(os.open(b"/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        if needed - 1 <= _free_numbers():
+            return None
+        while len(opened) < needed:
+            opened.append(os.dup(opened[0]))
+    except OSError as error:
+        return error
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return None
+
+
+def _free_numbers() -> int:
+    """Return how many files more the limit of this process allows; 0 where that is not told.
+
+    Linux tells from 6.2 on how many are open.
+    """
+    if sys.platform != "linux":
+        return 0
+    try:
+        open_now = os.stat(b"/proc/self/fd").st_size
+        return os.sysconf("SC_OPEN_MAX") - open_now if open_now else 0
+    except (OSError, ValueError):
+        return 0

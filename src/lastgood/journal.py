@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import zlib
 
-from lastgood.errors import Busy, Damaged, Storage
+from lastgood.errors import FULL, Busy, Damaged, Storage
 from lastgood.files import (
     Beside,
     path_exists,
@@ -100,7 +99,7 @@ class JournalReader:
         return [journal for journal in found if journal is not None]
 
     def _failed(self, verb: str, error: OSError) -> Storage:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        if error.errno in FULL:
             from lastgood.disk import no_room
 
             return no_room(error, doing="writing the restore's journal", place=os.path.dirname(self._path))

@@ -13,8 +13,8 @@ import zlib
 from _thread import get_ident
 from contextlib import contextmanager, suppress
 
-from lastgood.disk import FULL, no_room
-from lastgood.errors import Damaged, Storage
+from lastgood.disk import no_room
+from lastgood.errors import FULL, Damaged, Storage
 from lastgood.files import PRIVATE_FILE, read_whole, sync_directory, write_private, write_whole
 from lastgood.paths import printable, to_text
 from lastgood.store import make_private

@@ -11,7 +11,7 @@ from _thread import get_ident
 from _weakref import ref
 from io import FileIO
 
-from lastgood.errors import Busy, Storage
+from lastgood.errors import FULL, Busy, Storage
 from lastgood.files import PRIVATE_FILE, make_directories, path_exists, unlink_quietly, write_whole
 from lastgood.host import ExclusiveHold, SharedHold
 from lastgood.paths import printable, to_text
@@ -38,7 +38,6 @@ _SAID = 1024
 # Beside a lock, the file that whoever waits for it locks the same way, alone or beside others.
 _TURN = b".turn"
 _TAKEN = {errno.EAGAIN, errno.EACCES}
-_FULL = {errno.ENOSPC, errno.EDQUOT}
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
@@ -246,7 +245,7 @@ class _Lock:
         )
 
     def _failed(self, error: OSError) -> Storage:
-        if error.errno in _FULL:
+        if error.errno in FULL:
             from lastgood.disk import no_room
 
             return no_room(error, doing=f"locking {self._what}", place=self._store)
@@ -419,7 +418,7 @@ def _open(path: bytes, *, store: bytes) -> int:
                 return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             except FileNotFoundError:  # nobody has held it yet, and it cannot be made
                 raise error from None
-        if error.errno in _FULL and (os.path.lexists(path) or _spared(store, path)):
+        if error.errno in FULL and (os.path.lexists(path) or _spared(store, path)):
             return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         raise
 

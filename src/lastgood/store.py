@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from _sha1 import sha1
 
-from lastgood.errors import Damaged, LastgoodError, Storage, Unsafe, Unsupported
+from lastgood.errors import FULL, Damaged, LastgoodError, Storage, Unsafe, Unsupported
 from lastgood.files import PRIVATE_DIRECTORY, make_directories, read_whole, replace_durably, sync_directory
 from lastgood.model.canonical import Fields, dumps, loads
 from lastgood.paths import printable, to_text
@@ -385,7 +384,7 @@ def _shown(path: bytes) -> str:
 
 
 def _failed(path: bytes, error: OSError, *, doing: str = "writing to the store") -> Storage:
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if error.errno in FULL:
         from lastgood.disk import no_room
 
         return no_room(error, doing=doing, place=path)

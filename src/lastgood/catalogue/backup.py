@@ -22,8 +22,7 @@ from lastgood.catalogue.database import (
 )
 from lastgood.catalogue.image import form_fault
 from lastgood.catalogue.sqlite import REPAIR_HINT, sqlite3
-from lastgood.disk import FULL
-from lastgood.errors import Damaged, LastgoodError
+from lastgood.errors import FULL, Damaged, LastgoodError
 from lastgood.files import (
     PRIVATE_FILE,
     make_directories,

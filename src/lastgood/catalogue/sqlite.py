@@ -11,7 +11,8 @@ import os
 import sys
 from _thread import _count
 
-from lastgood.errors import Busy, Conflict, Damaged, Internal, LastgoodError, Storage, crowded
+from lastgood.errors import FULL, Busy, Conflict, Damaged, Internal, LastgoodError, Storage, crowded
+from lastgood.files import crowd
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
@@ -131,8 +132,6 @@ def _named(error: sqlite3.Error | UnicodeDecodeError, code: int, *, path: str, w
 
 def _crowd() -> Busy | None:
     """Return what is said if the files of a database could not be opened because too many are open."""
-    from lastgood.disk import crowd
-
     error = crowd(_FILES)
     return None if error is None else crowded(error)
 
@@ -165,11 +164,7 @@ def _full(error: Failure, path: str, what: str) -> LastgoodError | None:
     code = primary_code(error) if isinstance(error, sqlite3.Error) else 0
     if code not in _MAYBE_FULL and not isinstance(error, OSError):
         return None
-    from lastgood.disk import (
-        FULL,  # lazily: a disk is seldom full
-        no_room,  # lazily: a disk is seldom full
-        shortage,  # lazily: a disk is seldom full
-    )
+    from lastgood.disk import no_room, shortage  # lazily: a disk is seldom full
 
     folder = os.path.dirname(path)
     full: OSError | None = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import stat
 
-from lastgood.disk import FULL, no_room
-from lastgood.errors import Damaged, Invalid, NotFound, Storage
+from lastgood.disk import no_room
+from lastgood.errors import FULL, Damaged, Invalid, NotFound, Storage
 from lastgood.exchange.form import encode_header
 from lastgood.files import sync_directory, unlink_quietly
 from lastgood.paths import printable, to_text

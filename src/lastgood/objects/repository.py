@@ -19,7 +19,7 @@ import fcntl
 import os
 import time
 
-from lastgood.errors import Storage
+from lastgood.errors import FULL, Storage
 from lastgood.files import unlink_quietly, write_whole
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ _HINTS = {
 
 def storage(error: OSError, *, doing: str, at: bytes = b"") -> Storage:
     """Return the `Storage` that says what a system call could not do, ``at`` a place on that disk."""
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if error.errno in FULL:
         from lastgood.disk import no_room  # lazily: a disk is seldom full
 
         return no_room(error, doing=doing, place=at)

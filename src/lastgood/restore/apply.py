@@ -14,8 +14,8 @@ from lastgood.directories import (
     is_nowhere,
     open_root,
 )
-from lastgood.disk import FULL, crowd, no_room
-from lastgood.errors import CROWDED, Damaged, NoRoom, Storage, Unsafe, crowded
+from lastgood.errors import CROWDED, FULL, Damaged, NoRoom, Storage, Unsafe, crowded
+from lastgood.files import crowd
 from lastgood.model.operation import DAMAGED, DISCARDED, Outcome, Step
 from lastgood.model.path_safety import TreeFault, link_faults, path_faults, refuse, refuse_faults
 from lastgood.model.tree import (
@@ -670,6 +670,8 @@ class DescriptorApplier:
 
     def _no_room(self, error: OSError, path: bytes, *, token: str) -> NoRoom:
         """Say that the disk under what is being written is full, and how it goes on."""
+        from lastgood.disk import no_room  # lazily: a disk is seldom full
+
         anew = "name a folder on another disk"
         hint = anew if token == _NEW else _RECOVER_HINT
         return no_room(error, doing=f"writing {printable(to_text(path))}", place=self._root, hint=hint)

@@ -19,8 +19,8 @@ from marshal import dumps, loads
 
 from lastgood import errors
 from lastgood.cancellation import SHORT_SWITCH_INTERVAL, STRIDE, cancel_check, check_cancelled, pause
-from lastgood.disk import FULL, free, no_room, shortage
-from lastgood.errors import Busy, Internal, LastgoodError, Storage
+from lastgood.disk import free, no_room, shortage
+from lastgood.errors import FULL, Busy, Internal, LastgoodError, Storage
 from lastgood.host import ScanRequest, ScanResult, SystemClock
 from lastgood.ignore import UNREADABLE
 from lastgood.model.checkpoint import GitState, IgnoreState, NestedRepository
