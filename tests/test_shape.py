@@ -219,7 +219,7 @@ def test_a_save_does_not_load_the_other_verbs(tmp_path: Path) -> None:
         "view",
         "worktree",
     }
-    others |= {"documents", "processes", "procfs", "project_git.index", "scanner.parallel", "worker"}
+    others |= {"documents", "processes", "procfs", "project_git.index", "scanner.parallel", "trees", "worker"}
     assert {f"lastgood.{name}" for name in others} & loaded == set()
 
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.tree import Change, Entry, Gap
-    from lastgood.trees import Files, ScannedFiles
+    from lastgood.snapshot import ScannedFiles
+    from lastgood.trees import Files
     from lastgood.view import View
 
     Opcode = tuple[str, int, int, int, int]

@@ -8,7 +8,6 @@ from lastgood.catalogue import Query
 from lastgood.errors import Ambiguous, Damaged, NotFound, Usage
 from lastgood.model.session import CurrentWork, Owner, SessionReport
 from lastgood.paths import join, printable
-from lastgood.trees import tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -460,6 +459,8 @@ def _lookalikes(context: Context) -> list[WorkspaceRow]:
 
 def _is_alike(context: Context, row: WorkspaceRow) -> bool:
     """Tell whether this folder has most of what was topmost in the newest checkpoint of a workspace."""
+    from lastgood.trees import tree_of  # lazily: only where a folder may have been moved
+
     found = context.catalogue.find(Query(workspace_key=row.key, complete=True, guards=False, limit=1))
     try:
         names = [entry.name for one in found for entry in context.engine.directory(tree_of(one))]

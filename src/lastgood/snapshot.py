@@ -13,7 +13,6 @@ from lastgood.model.session import in_parts, lists_in_parts
 from lastgood.model.tree import Counts, Gap, TreeId, changed, compare, counts, tally
 from lastgood.paths import printable, to_text
 from lastgood.transaction import Draft, Holdings, SaveTransaction
-from lastgood.trees import Files, RememberedFiles, ScannedFiles
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from lastgood.model.session import CurrentWork
     from lastgood.model.tree import Change, Entry
     from lastgood.transaction import ReadTransaction, RestoreTransaction
+    from lastgood.trees import Files
     from lastgood.worktree import GitSnapshot, Scan
 
     Look = Callable[[bytes], Entry | None]
@@ -213,6 +213,49 @@ def ask_before(transaction: ReadTransaction) -> Before:
         key=("snapshot", context.key, context.session, keeps),
         lasts=lambda found: found.standing is None or is_recorded(context, found.standing),
     )
+
+
+class ScannedFiles:
+    """The files of a workspace as a scan found them, readable like a checkpoint's."""
+
+    __slots__ = ("_last", "_scan", "root")
+
+    def __init__(self, scan: Scan) -> None:
+        self._scan = scan
+        self.root: TreeId = scan.result.tree
+        # The directory that was asked last, by name.
+        self._last: tuple[bytes | None, Mapping[bytes, Entry]] = (None, {})
+
+    def directory(self, path: bytes, tree: TreeId) -> Sequence[Entry]:  # noqa: ARG002 - the protocol's
+        """Return the captured entries of one directory."""
+        return self._scan.directory(path) or ()
+
+    def at(self, path: bytes) -> Sequence[Entry] | None:
+        """Return the captured entries of a directory, None if none of this path was captured."""
+        return self._scan.directory(path)
+
+    def entry(self, path: bytes) -> Entry | None:
+        """Return what was captured under a path, None if nothing."""
+        above, _, name = path.rpartition(b"/")
+        if self._last[0] != above:
+            self._last = (above, {entry.name: entry for entry in self._scan.directory(above) or ()})
+        return self._last[1].get(name)
+
+
+class RememberedFiles:
+    """The files of a checkpoint, as far as may be out of what the last scan remembers of them."""
+
+    __slots__ = ("_files", "_scan", "root")
+
+    def __init__(self, files: Files, scan: Scan) -> None:
+        self._files = files
+        self._scan = scan
+        self.root: TreeId = files.root
+
+    def directory(self, path: bytes, tree: TreeId) -> Sequence[Entry]:
+        """Return the entries of one directory."""
+        known = self._scan.remembered(path, tree)
+        return self._files.directory(path, tree) if known is None else known
 
 
 class WorkspaceSnapshot:
@@ -544,6 +587,8 @@ class WorkspaceSnapshot:
         if edits is not None:
             changes = None if result.git is None else [changed(*one) for one in edits]
             return Counts(modified=len(edits)), changes
+        from lastgood.trees import Files  # lazily: most often only contents changed
+
         before = RememberedFiles(Files(_tree(previous), self.context.engine), self.scan)
         differing = self.scan.differing
         try:

@@ -1,4 +1,4 @@
-"""Trees of files, read alike: a checkpoint's, a workspace's as a scan found them."""
+"""The files that checkpoints hold, read directory by directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectReader
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.tree import Entry
-    from lastgood.worktree import Scan
 
 
 def tree_of(checkpoint: Checkpoint) -> TreeId:
@@ -88,46 +87,3 @@ class Files(StoredTree):
         if found is None:
             found = self._known[tree] = self.objects.directory(tree)
         return found
-
-
-class ScannedFiles:
-    """The files of a workspace as a scan found them, readable like a checkpoint's."""
-
-    __slots__ = ("_last", "_scan", "root")
-
-    def __init__(self, scan: Scan) -> None:
-        self._scan = scan
-        self.root: TreeId = scan.result.tree
-        # The directory that was asked last, by name.
-        self._last: tuple[bytes | None, Mapping[bytes, Entry]] = (None, {})
-
-    def directory(self, path: bytes, tree: TreeId) -> Sequence[Entry]:  # noqa: ARG002 - the protocol's
-        """Return the captured entries of one directory."""
-        return self._scan.directory(path) or ()
-
-    def at(self, path: bytes) -> Sequence[Entry] | None:
-        """Return the captured entries of a directory, None if none of this path was captured."""
-        return self._scan.directory(path)
-
-    def entry(self, path: bytes) -> Entry | None:
-        """Return what was captured under a path, None if nothing."""
-        above, _, name = path.rpartition(b"/")
-        if self._last[0] != above:
-            self._last = (above, {entry.name: entry for entry in self._scan.directory(above) or ()})
-        return self._last[1].get(name)
-
-
-class RememberedFiles:
-    """The files of a checkpoint, as far as may be out of what the last scan remembers of them."""
-
-    __slots__ = ("_files", "_scan", "root")
-
-    def __init__(self, files: Files, scan: Scan) -> None:
-        self._files = files
-        self._scan = scan
-        self.root: TreeId = files.root
-
-    def directory(self, path: bytes, tree: TreeId) -> Sequence[Entry]:
-        """Return the entries of one directory."""
-        known = self._scan.remembered(path, tree)
-        return self._files.directory(path, tree) if known is None else known

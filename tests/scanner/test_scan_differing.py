@@ -12,7 +12,8 @@ import pytest
 from lastgood.model.tree import changed, compare, counts, tally
 from lastgood.restore.plan import DeletionEvidence, Since, plan
 from lastgood.scanner.watch import DirectoryWatch
-from lastgood.trees import Files, ScannedFiles
+from lastgood.snapshot import ScannedFiles
+from lastgood.trees import Files
 from tools.desk import Desk
 from tools.values import not_none
 

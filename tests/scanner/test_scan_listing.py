@@ -17,8 +17,9 @@ from lastgood.scanner import NAMES, SEEN, read, states
 from lastgood.scanner import scan as mounts
 from lastgood.scanner.read import Lister, Listing, proven_names
 from lastgood.scanner.scan import WorkspaceScan
+from lastgood.snapshot import RememberedFiles, ScannedFiles
 from lastgood.testing.clock import FakeClock
-from lastgood.trees import Files, RememberedFiles, ScannedFiles
+from lastgood.trees import Files
 from lastgood.worktree import Scan
 from tools.desk import Desk
 from tools.values import not_none
