@@ -17,7 +17,7 @@ from lastgood import worker
 from lastgood.host import SystemClock
 from lastgood.objects import deflate_process
 from lastgood.objects.engine import GitEngine
-from lastgood.scanner import beside, select
+from lastgood.scanner import beside, examine
 from lastgood.scanner.states import Sheet
 from lastgood.testing.clock import FakeClock
 from tools.desk import Desk
@@ -54,7 +54,7 @@ def desk(tmp_path: Path, clock: Meddler, monkeypatch: pytest.MonkeyPatch) -> Des
     """Return a desk from whose second file on another process reads, whatever else is in this one."""
     monkeypatch.setattr(worker, "_count", int)
     monkeypatch.setattr(deflate_process, "_MOST_RESIDENT_BYTES", sys.maxsize)
-    monkeypatch.setattr(select, "_BESIDE_BYTES", 1)
+    monkeypatch.setattr(examine, "_BESIDE_BYTES", 1)
     monkeypatch.setattr(beside, "_BATCH_BYTES", 4_000)
     store = os.fsencode(tmp_path / "engine")
     desk = Desk(tmp_path, engine=GitEngine.create(store, temporary=store + b"-tmp"), clock=clock)
@@ -76,10 +76,10 @@ def test_it_finds_what_a_look_alone_finds(desk: Desk, monkeypatch: pytest.Monkey
     before = set(children(os.getpid()))
     scan = desk.save()
     assert desk.gaps(scan) == {"folder4/pipe": "unsupported"}
-    monkeypatch.setattr(select.Examiner, "examine", None)  # the cache has all of it
+    monkeypatch.setattr(examine.Examiner, "examine", None)  # the cache has all of it
     assert desk.scan().result.tree == scan.result.tree
     monkeypatch.undo()
-    monkeypatch.setattr(select, "_BESIDE_BYTES", 1 << 60)
+    monkeypatch.setattr(examine, "_BESIDE_BYTES", 1 << 60)
     desk.forget()
     assert desk.scan().result.tree == scan.result.tree
     assert desk.held(scan)[b"folder5/file11"] == ("file", 0o644, b"55\n" * 9)

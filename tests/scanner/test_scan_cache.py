@@ -21,12 +21,12 @@ import pytest
 import lastgood
 from lastgood.model.tree import changed, compare
 from lastgood.objects.engine import GitEngine
-from lastgood.scanner import IGNORED, NAME, NAMES, START, STATE, cache, parallel, read, select
+from lastgood.scanner import IGNORED, NAME, NAMES, START, STATE, cache, examine, parallel, read
 from lastgood.scanner import scan as scanner
 from lastgood.scanner.cache import Blocks, CachedTree, Conditions, Details, load, source_of
+from lastgood.scanner.examine import Examiner, Node
 from lastgood.scanner.read import Lister, open_file
 from lastgood.scanner.scan import WorkspaceScanner
-from lastgood.scanner.select import Examiner, Node
 from lastgood.trees import Files
 from tools.desk import Desk
 from tools.living import children, descriptors, eventually
@@ -732,7 +732,7 @@ def test_rows_that_a_large_scan_folds_come_to_the_same_cache(
     plant(desk)
     found = []
     for most in (50_000, 0):
-        monkeypatch.setattr(select, "_UNFOLDED_ROWS", most)
+        monkeypatch.setattr(examine, "_UNFOLDED_ROWS", most)
         monkeypatch.setattr(cache, "_REMEMBERED", most)
         desk.forget()
         desk.save(include=("build/*/kept",))

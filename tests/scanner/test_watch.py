@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import lastgood
 from lastgood.model.tree import Counts
 from lastgood.scanner import cache, watch
+from lastgood.scanner.examine import Examiner
 from lastgood.scanner.read import Lister
 from lastgood.scanner.scan import _SEVERAL_DIRECTORIES
-from lastgood.scanner.select import Examiner
 from lastgood.scanner.walk import Walk
 from lastgood.workspace import Workspace
 from tools.living import eventually
@@ -29,7 +29,7 @@ from tools.operations import STEPS, Step, take
 
 if TYPE_CHECKING:
     from lastgood.scanner import Evidence, Record
-    from lastgood.scanner.select import Node
+    from lastgood.scanner.examine import Node
     from lastgood.scanner.walk import Frame
 
 

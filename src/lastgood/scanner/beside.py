@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lastgood.scanner import Evidence
     from lastgood.scanner.read import FileReader
 
-    Node = Any  # of `select`, which imports this
+    Node = Any  # of `examine`, which imports this
     # A directory, places of rows in it, and the id for each: b"" where the file has to be read again.
     Came = tuple[Node, Sequence[int], Sequence[bytes]]
 

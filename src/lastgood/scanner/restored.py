@@ -44,6 +44,7 @@ from lastgood.scanner import (
     evidence,
 )
 from lastgood.scanner.cache import CachedTree, Details, DetailsLost
+from lastgood.scanner.examine import Node, found_row
 from lastgood.scanner.read import (
     DIRECTORY_FLAGS,
     Lister,
@@ -53,7 +54,7 @@ from lastgood.scanner.read import (
     proven_names,
     stats_of,
 )
-from lastgood.scanner.select import IGNORE_FILES, Node, found_row
+from lastgood.scanner.select import IGNORE_FILES
 from lastgood.scanner.states import packed, patched
 from lastgood.scanner.walk import Builder
 

@@ -49,6 +49,7 @@ from lastgood.scanner import (
     cache,
 )
 from lastgood.scanner.cache import CachedTree, CacheMemory, Conditions, Details, DetailsLost
+from lastgood.scanner.examine import Examiner
 from lastgood.scanner.read import (
     FileReader,
     Lister,
@@ -60,7 +61,6 @@ from lastgood.scanner.read import (
 )
 from lastgood.scanner.select import (
     IGNORE_FILES,
-    Examiner,
     Forced,
     HandWritten,
     Previous,

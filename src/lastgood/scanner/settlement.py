@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lastgood.host import Clock
+    from lastgood.scanner.examine import Unsettled
     from lastgood.scanner.read import FileReader
-    from lastgood.scanner.select import Unsettled
 
 
 # Twice the longest tick of a kernel's clock, in nanoseconds: so long a scan waits at its end.

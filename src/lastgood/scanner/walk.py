@@ -73,9 +73,10 @@ if TYPE_CHECKING:
     from lastgood.model.tree import TreeId
     from lastgood.scanner import Evidence, Record, Row
     from lastgood.scanner.cache import CachedTree, Details, Packed
+    from lastgood.scanner.examine import Examiner, Node
     from lastgood.scanner.parallel import SharedLook
     from lastgood.scanner.read import Lister
-    from lastgood.scanner.select import Examiner, Forced, Node, Previous
+    from lastgood.scanner.select import Forced, Previous
     from lastgood.scanner.watch import DirectoryWatch
 
     # Under which name an id was exchanged for another.
