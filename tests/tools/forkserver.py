@@ -36,7 +36,6 @@ _LEFT_OUT = {
     "aio",
     "hooks",
     "integrations",
-    "libstates",  # a library in C, which bears a module's suffix and is none
     "literals",
     "mcp_server",
     "pydantic_schema",
