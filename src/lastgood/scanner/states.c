@@ -50,6 +50,11 @@ struct finding {
     uint32_t place;
 };
 
+/* As states.py writes and reads them. */
+_Static_assert(sizeof(struct known_folder) == 64, "known_folder");
+_Static_assert(sizeof(struct question) == 24, "question");
+_Static_assert(sizeof(struct finding) == 16, "finding");
+
 static unsigned char *put(unsigned char *column, int place, int many, const void *value, size_t width)
 {
     memcpy(column + (size_t)place * width, value, width);

@@ -190,6 +190,7 @@ class Sheet:
 
     def _make_room(self, size: int) -> None:
         memory = bytearray(size)
+        self.size: int = size
         self._answers, self._to_answers = memoryview(memory), self._point(memory)
 
     def ask(self, descriptor: int, names: bytes) -> bytes | None:
@@ -261,6 +262,7 @@ def known_folder(
 
 # Those that no scan uses: to make one takes as long as to ask for a directory.
 _spare: list[Sheet] = []
+_LARGEST_KEPT: Final = 1 << 20
 
 
 def sheet() -> Sheet | None:
@@ -276,5 +278,6 @@ def sheet() -> Sheet | None:
 
 
 def lay_aside(used: Sheet) -> None:
-    """Keep a sheet for another scan."""
-    _spare.append(used)
+    """Keep a sheet for another scan, unless it is large."""
+    if used.size <= _LARGEST_KEPT:
+        _spare.append(used)
