@@ -120,13 +120,13 @@ static int is_as_seen(int directory, uint64_t device, const struct known_folder 
            nanoseconds(seen.st_ctim) == known->ctime && seen.st_ino == known->inode;
 }
 
-/* A piece of the plan: some folders one after another, the first of which lies in those of the `ways`. */
+/* Some folders of the plan, one after another; the first lies in so many others, where they are in the plan. */
 struct share {
     const char *plan;
     uint32_t first, end;
     uint32_t place;
     uint32_t depth;
-    const char *ways[DEEPEST];
+    const char *above[DEEPEST];
 };
 
 struct look {
@@ -144,10 +144,26 @@ static int enter(int above, const char *name)
     return openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
+/* Open a folder of the plan again, which is looked at in another share; -1 if it is another one by now. */
+static int enter_again(int above, const char *plan, uint64_t device)
+{
+    struct known_folder known;
+    struct stat seen;
+
+    memcpy(&known, plan, sizeof known);
+    int directory = enter(above, plan + sizeof known);
+    if (directory >= 0 && known.is_proven &&
+        (fstat(directory, &seen) || seen.st_dev != device || seen.st_ino != known.inode)) {
+        close(directory);
+        return -1;
+    }
+    return directory;
+}
+
 /* Divide the plan into shares of about as many entries each. */
 static void divide(struct look *look, const char *plan, int many)
 {
-    const char *ways[DEEPEST], *at = plan;
+    const char *above[DEEPEST], *at = plan;
     uint64_t all = 0, done = 0;
     uint32_t place = 0;
     struct known_folder known;
@@ -165,9 +181,9 @@ static void divide(struct look *look, const char *plan, int many)
             if (folder)
                 share[-1].end = folder;
             *share = (struct share){at, folder, look->question.folders, place, known.depth, {0}};
-            memcpy(share->ways, ways, known.depth * sizeof *ways);
+            memcpy(share->above, above, known.depth * sizeof *above);
         }
-        ways[known.depth] = at + sizeof known;
+        above[known.depth] = at;
         done += known.states_bytes + FOLDER_COST;
         place += known.states_bytes;
         at += sizeof known + known.name_bytes + 1 + known.names_bytes + known.states_bytes;
@@ -183,8 +199,8 @@ static void look_at(struct look *look, const struct share *share)
     uint32_t place = share->place;
 
     above[0] = look->root;
-    for (uint32_t way = 0; way < share->depth; way++) {
-        int directory = enter(above[here], share->ways[way]);
+    for (uint32_t depth = 0; depth < share->depth; depth++) {
+        int directory = enter_again(above[here], share->above[depth], question->device);
         if (directory < 0) {
             look->failed = 1;
             break;
