@@ -317,6 +317,13 @@ def test_nothing_is_left_for_later() -> None:
     assert [short(path) for path in ours if marks.search(read(path))] == []
 
 
+def test_no_message_leaves_open_whether_it_speaks_of_several() -> None:
+    """`count` knows. PraisonAI's own words, which its users' programs may read, are as PraisonAI has them."""
+    open_plural = re.compile(r"[a-z]\(e?s\) ")
+    ours = [path for path in sources() if "praisonai" not in path]
+    assert [short(path) for path in ours if open_plural.search(read(path))] == []
+
+
 def test_what_writes_is_asked_for_by_transactions_alone() -> None:
     """The lock is a type (docs/decisions/031): who asks has to hold something, and only locks give that."""
     asking, holding = set(), set()

@@ -157,3 +157,9 @@ def crowded(fault: BaseException) -> Busy | None:
             )
         cause = cause.__cause__
     return None
+
+
+def count(amount: int, noun: str) -> str:
+    """Return a number with its noun in the right form, as every message has it."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") and noun[-2] not in "aeiou" else noun + "s"
+    return f"{amount:,} {noun if amount == 1 else plural}"

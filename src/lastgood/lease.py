@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.catalogue import Query
-from lastgood.errors import Ambiguous, Damaged, NotFound, Usage
+from lastgood.errors import Ambiguous, Damaged, NotFound, Usage, count
 from lastgood.model.session import CurrentWork, Owner, SessionReport
 from lastgood.paths import join, printable
 
@@ -399,11 +399,10 @@ def gone_below(catalogue: CatalogueReader, folder: str, *, machine: str) -> tupl
     for _, row in found[:_SHOWN_OTHERS]:
         number = catalogue.count(row.key, guards=False)
         name = printable(os.path.relpath(row.path, folder))
-        held = f"{number:,} checkpoint{'' if number == 1 else 's'}"
         notes.append(
             HealthNote(
                 code="gone-below",
-                message=f"{name}, in this folder, is gone and has {held}",
+                message=f"{name}, in this folder, is gone and has {count(number, 'checkpoint')}",
                 hint=f"bring it back: lastgood -C {_quoted(printable(row.path))} restore @",
             )
         )
@@ -429,7 +428,7 @@ def begun_beside(context: Context) -> tuple[HealthNote, ...]:
 def _held_there(context: Context, row: WorkspaceRow, number: int) -> str:
     here = row.machine == context.row.machine
     where = "which is not there any more" if here else "of another machine"
-    return f"{printable(row.path)}, {where}, has {number:,} checkpoint{'' if number == 1 else 's'}"
+    return f"{printable(row.path)}, {where}, has {count(number, 'checkpoint')}"
 
 
 def _lookalikes(context: Context) -> list[WorkspaceRow]:

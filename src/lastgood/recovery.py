@@ -7,7 +7,7 @@ from functools import partial
 
 from lastgood import tasks
 from lastgood.catalogue import Query
-from lastgood.errors import Ambiguous, Conflict, Damaged, NotFound, Unsafe, Usage
+from lastgood.errors import Ambiguous, Conflict, Damaged, NotFound, Unsafe, Usage, count
 from lastgood.ids import short
 from lastgood.lease import (
     current_session,
@@ -240,7 +240,7 @@ def run_words(context: Context, run: SessionReport) -> str:
     goal = "" if session.goal is None else f" ({printable(session.goal)})"
     left = [printable(one.id) for one in tasks.unfinished_tasks(run.progress)]
     some = ", ".join(left[:_SHOWN]) + (", ..." if len(left) > _SHOWN else "")
-    rest = f", {len(left)} of {len(run.progress.tasks)} tasks left ({some})" if left else ""
+    rest = f", {len(left)} of {count(len(run.progress.tasks), 'task')} left ({some})" if left else ""
     age = max(0, context.clock.now() - last_sign(context, run)) / 1e9
     who = f", its owner is {run.owner_state}" if run.session.state == "active" else ""
     return f"session {run.id}{goal}: last sign of life {span(age)} ago{rest}{who}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.catalogue import Query
-from lastgood.errors import Damaged
+from lastgood.errors import Damaged, count
 from lastgood.host import ScanRequest
 from lastgood.ids import checkpoint_id
 from lastgood.ignore import is_expected, is_hand_written
@@ -99,7 +99,7 @@ def holding_notes(manifest: Manifest, before: Manifest | None) -> tuple[HealthNo
     if is_mostly_ignored(manifest):
         unnamed = manifest.ignored - len(manifest.ignored_paths)
         shown = _named([path for path in manifest.ignored_paths if not is_expected(path)], beside=unnamed)
-        held = f"{manifest.files:,} file{'' if manifest.files == 1 else 's'}"
+        held = count(manifest.files, "file")
         notes.append(
             HealthNote(
                 code="mostly-ignored",

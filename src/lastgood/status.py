@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.attribution import shared_paths, shared_words
 from lastgood.conversation.capture import transcript_notes
-from lastgood.errors import Busy, Damaged
+from lastgood.errors import Busy, Damaged, count
 from lastgood.lease import current_session, left_elsewhere, living_sessions, shares_progress, unfinished
 from lastgood.model.checkpoint import HealthNote
 from lastgood.model.report import ChangedPath, StatusReport
@@ -262,7 +262,8 @@ def _health(context: Context) -> list[HealthNote]:
         notes.append(
             HealthNote(
                 code="damaged-checkpoints",
-                message=f"{damaged} checkpoint(s) of this workspace are damaged",
+                message=f"{count(damaged, 'checkpoint')} of this workspace"
+                f" {'is' if damaged == 1 else 'are'} damaged",
                 hint="lastgood verify",
             )
         )

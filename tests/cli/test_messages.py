@@ -16,7 +16,8 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import completed
 from lastgood.cli.plans import at_work_lines, choosing_lines, done_words, run_line
 from lastgood.cli.reader import read
-from lastgood.cli.wording import count, fitted
+from lastgood.cli.wording import fitted
+from lastgood.errors import count
 from lastgood.model.operation import CONFLICT, Outcome, PartOutcome
 from lastgood.model.session import Session
 from lastgood.processes import ProcFiles

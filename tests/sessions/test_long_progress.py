@@ -300,7 +300,7 @@ def test_a_repair_takes_a_lost_part_from_the_progress_in_force(workspace: Worksp
     with lastgood.open(workspace.path, store=workspace.store, maintenance="off") as opened:
         report = opened.verify(repair=True)
         assert report.damaged == ()
-        assert "1 part(s) of progress stored again, as the catalogue has them" in report.repaired
+        assert "1 part of progress stored again, as the catalogue has them" in report.repaired
         assert tuple(not_none(again(opened, first.id).progress).tasks) == tuple(wanted.tasks)
         assert opened.verify(repair=True).repaired == ()
 

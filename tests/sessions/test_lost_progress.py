@@ -389,7 +389,7 @@ def test_lost_trees_of_an_earlier_checkpoint_are_made_again(workspace: Workspace
     long_list.forget()
 
     assert report.damaged == ()
-    assert "3 list(s) of progress stored again, as other records tell them" in report.repaired
+    assert "3 lists of progress stored again, as other records tell them" in report.repaired
     assert tuple(workspace.get(made[17].id).manifest.progress.tasks) == wanted
 
 

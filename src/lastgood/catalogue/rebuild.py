@@ -50,7 +50,7 @@ from lastgood.catalogue.image import reheaded
 from lastgood.catalogue.rows import AWAITS_ADOPTION
 from lastgood.catalogue.sqlite import BROKEN, is_busy, sqlite3, translate
 from lastgood.catalogue.work import backed_up_parts, mend_lists, read_progress_row, torn_lists
-from lastgood.errors import Damaged, Internal, LastgoodError, Storage
+from lastgood.errors import Damaged, Internal, LastgoodError, Storage, count
 from lastgood.files import make_directories, sync_directory, sync_file
 from lastgood.model.canonical import iso
 from lastgood.model.checkpoint import decode
@@ -510,7 +510,7 @@ def _prepare_replacement(path: str, *, generation: str) -> list[str]:
     os.rename(draft, path + RESCUE)
     sync_directory(os.path.dirname(path))
     source = "no sound backup" if backup is None else f"the backup {os.path.basename(backup)}"
-    yielded = f"{len(found.checkpoints)} checkpoint(s) and {len(found.operations)} operation(s)"
+    yielded = f"{count(len(found.checkpoints), 'checkpoint')} and {count(len(found.operations), 'operation')}"
     return [f"catalogue rebuilt from {source} and {yielded} out of the damaged file"]
 
 

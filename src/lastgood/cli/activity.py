@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lastgood.cli.wording import count, duration, milliseconds, moment, pairs, shortened, size, table
+from lastgood.cli.wording import duration, milliseconds, moment, pairs, shortened, size, table
+from lastgood.errors import count
 from lastgood.model.activity import SPANS, command_states, session_states
 from lastgood.paths import printable
 from lastgood.redaction import redact

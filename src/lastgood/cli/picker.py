@@ -19,7 +19,6 @@ from lastgood.cli.searching import paths_with, says, told_by_files
 from lastgood.cli.wording import (
     UNTITLED,
     brief_moment,
-    count,
     few_paths,
     label,
     oldest_of,
@@ -28,6 +27,7 @@ from lastgood.cli.wording import (
     title,
 )
 from lastgood.cli.wording import width as columns_of
+from lastgood.errors import count
 from lastgood.paths import printable
 from lastgood.value import Value
 

@@ -9,7 +9,6 @@ from lastgood.cli.wording import (
     ago,
     called,
     changes,
-    count,
     effect_words,
     moment,
     path_text,
@@ -19,6 +18,7 @@ from lastgood.cli.wording import (
     size,
     title,
 )
+from lastgood.errors import count
 from lastgood.ids import short
 from lastgood.model.canonical import PATH, Fields
 from lastgood.model.operation import CONFLICT, DAMAGED, DISCARDED, NOT_BACK

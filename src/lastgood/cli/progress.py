@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from lastgood.cli.wording import ago, artifacts, count, place, quoted_words
+from lastgood.cli.wording import ago, artifacts, place, quoted_words
+from lastgood.errors import count
 from lastgood.model.canonical import dumps
 from lastgood.model.session import TASK_STATES, is_command, readable
 from lastgood.paths import printable

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lastgood.cli.wording import count, few_paths, label, moment
+from lastgood.cli.wording import few_paths, label, moment
+from lastgood.errors import count
 from lastgood.paths import to_text
 
 TYPE_CHECKING = False

@@ -6,6 +6,7 @@ import sys
 import time
 
 from lastgood.cli.grammar import NAME, program
+from lastgood.errors import count
 from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
@@ -119,12 +120,6 @@ def _without_middle(text: str, room: int) -> str:
     name = text.rfind("/", -end)  # whole folders, if there are any
     tail = text[name:] if name > 0 else text[-end:]
     return shortened(text, room - width(tail)) + tail
-
-
-def count(amount: int, noun: str) -> str:
-    """Return a number with its noun in the right form."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") and noun[-2] not in "aeiou" else noun + "s"
-    return f"{amount:,} {noun if amount == 1 else plural}"
 
 
 def moment(nanoseconds: int) -> str:

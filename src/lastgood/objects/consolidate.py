@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from lastgood.errors import Damaged, NoRoom
+from lastgood.errors import Damaged, NoRoom, count
 from lastgood.files import unlink_quietly
 from lastgood.objects import COMMIT, TREE, commit_time, commit_tree
 from lastgood.objects.pack import Index, publish_files
@@ -161,7 +161,7 @@ def _write_pack(
     index.close()
     if lost:
         raise Damaged(
-            f"git left out {len(lost)} objects of a new pack; the old packs stay",
+            f"git left out {count(len(lost), 'object')} of a new pack; the old packs stay",
             hint="run `lastgood verify`",
             details={"objects": sorted(oid.hex() for oid in lost)[:10]},
         )

@@ -6,7 +6,7 @@ import os
 import re
 from contextlib import nullcontext
 
-from lastgood.errors import Damaged, Storage
+from lastgood.errors import Damaged, Storage, count
 from lastgood.files import write_whole
 from lastgood.objects import BLOB, COMMIT, KIND_NAMES, SUBTREE, TREE, commit_tree, decode_tree
 from lastgood.objects.check import (
@@ -289,7 +289,7 @@ class _Repair:
         saved, made = save_out(self._layout, state, writer=writer, hasher=self._reader.hasher)
         self._trust(made)
         lost = f", {len(state.bad)} lost" if state.bad else ""
-        return f"{shown(state.name)} set aside: {saved} objects saved{lost}"
+        return f"{shown(state.name)} set aside: {count(saved, 'object')} saved{lost}"
 
     def _retrieve(self) -> None:
         """Take back what checkpoints miss and what was set aside, or was to be removed, has."""
@@ -310,7 +310,7 @@ class _Repair:
         if writer.published:
             self._trust(_demand_sound(self._layout, writer.published, self._reader.hasher))
         self.done.append(
-            f"taken out of what was set aside before, for checkpoints missed it: {saved} objects"
+            f"taken out of what was set aside before, for checkpoints missed it: {count(saved, 'object')}"
         )
 
     def _writer(self) -> GitWriter:
@@ -366,7 +366,7 @@ def mend_index(layout: Layout, state: PackState) -> str:
         sync_directory(layout.packs)
     finally:
         file.discard()
-    return f"{state.name.decode()}.idx rebuilt from its pack ({len(state.entries)} objects)"
+    return f"{state.name.decode()}.idx rebuilt from its pack ({count(len(state.entries), 'object')})"
 
 
 def save_out(

@@ -10,7 +10,7 @@ import os
 import stat
 
 from lastgood import project_git
-from lastgood.errors import Conflict, Damaged, Storage, Unsafe, Unsupported
+from lastgood.errors import Conflict, Damaged, Storage, Unsafe, Unsupported, count
 from lastgood.files import sync_directory, write_whole
 from lastgood.host import FoundGitPosition, GitPosition, RealignedGit
 from lastgood.paths import printable, to_bytes, to_text
@@ -482,7 +482,7 @@ def _refuse_missing(found: Repository, wanted: GitPosition, content: bytes, *, a
     if lost:
         told = [to_text(names.get(question, b"commit " + question)) for question in lost]
         raise Unsafe(
-            f"{len(lost)} object(s) are no longer in the project's repository: {_some(told)}",
+            f"the project's repository has lost {count(len(lost), 'object')}: {_some(told)}",
             hint="fetch them again, or restore the files alone: leave out --git",
             details={"missing": told},
         )

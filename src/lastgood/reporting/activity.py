@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from lastgood.catalogue import Query
-from lastgood.errors import LastgoodError
+from lastgood.errors import LastgoodError, count
 from lastgood.lease import left_elsewhere, session_of
 from lastgood.model.activity import (
     Activity,
@@ -485,14 +485,10 @@ def _notes(activity: Activity) -> tuple[HealthNote, ...]:
         ),
     )
     return tuple(
-        HealthNote(code=code, message=f"{_count(amount, noun)} {says}", hint=hint)
+        HealthNote(code=code, message=f"{count(amount, noun)} {says}", hint=hint)
         for amount, code, noun, says, hint in found
         if amount
     )
-
-
-def _count(amount: int, noun: str) -> str:
-    return f"{amount:,} {noun}" if amount == 1 else f"{amount:,} {noun}s"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from xml.etree import ElementTree as ET
 
-from lastgood.errors import Unsupported
+from lastgood.errors import Unsupported, count
 from lastgood.ids import short
 from lastgood.model.activity import SPANS, command_states, session_states
 from lastgood.model.canonical import iso
@@ -204,7 +204,7 @@ def _timeline(activity: Activity, offset: int) -> Plot | None:
         }
     encoding["color"] = _colours(_COLOUR_OF, {str(row["group"]) for row in rows})
     how = "one mark each" if few else "the larger the circle, the more"
-    says = f"{activity.checkpoints.total:,} checkpoints by kind, {how}."
+    says = f"{count(activity.checkpoints.total, 'checkpoint')} by kind, {how}."
     return _plot("Checkpoints over time", says, rows, mark, encoding, height={"step": 25})
 
 

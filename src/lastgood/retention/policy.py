@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Invalid, Usage
+from lastgood.errors import Invalid, Usage, count
 from lastgood.model.checkpoint import KINDS
 from lastgood.model.report import StoreSize
 from lastgood.paths import printable
@@ -468,7 +468,9 @@ def _limited(
     if excess <= 0:
         return decisions
     going = eviction(checkpoints, decisions)[:excess]
-    return without(checkpoints, decisions, going=going, reason=f"over the limit of {limit} checkpoints")
+    return without(
+        checkpoints, decisions, going=going, reason=f"over the limit of {count(limit, 'checkpoint')}"
+    )
 
 
 def _middle_first(ids: Sequence[str]) -> list[str]:
@@ -482,7 +484,7 @@ def _span(nanoseconds: int) -> str:
     for unit, word in ((DAY, "day"), (HOUR, "hour"), (HOUR // 60, "minute"), (HOUR // 3600, "second")):
         if nanoseconds >= unit and nanoseconds % unit == 0:
             amount = nanoseconds // unit
-            return word if amount == 1 and unit == DAY else f"{amount} {word}{'' if amount == 1 else 's'}"
+            return word if amount == 1 and unit == DAY else count(amount, word)
     return f"{nanoseconds / 1e9:g} seconds"
 
 

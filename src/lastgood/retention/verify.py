@@ -8,7 +8,7 @@ from lastgood import tasks
 from lastgood.catalogue import Query, WorkspaceRow
 from lastgood.conversation.reader import beside as beside_conversation
 from lastgood.conversation.reader import blobs
-from lastgood.errors import Damaged, LastgoodError, NoRoom, Unsafe, crowded
+from lastgood.errors import Damaged, LastgoodError, NoRoom, Unsafe, count, crowded
 from lastgood.model.checkpoint import AND, NOT_READ, NOT_READ_BACK, TreeRef, decode
 from lastgood.model.long_list import LongList
 from lastgood.model.report import DamagedCheckpoint, VerifyReport
@@ -105,7 +105,7 @@ def _unlisted(context: Context) -> tuple[int, list[str]]:
     strangers = _strangers(context)
     after = context.catalogue.next_sequence()
     lost = sum(manifest.sequence > after for manifest, _ in strangers)
-    return len(strangers), [f"it lacks {lost} checkpoint(s) that it had"] if lost else []
+    return len(strangers), [f"it lacks {count(lost, 'checkpoint')} that it had"] if lost else []
 
 
 def _strangers(context: Context) -> list[tuple[Manifest, str]]:
@@ -205,9 +205,9 @@ def _store_parts(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
         engine.refresh()
     told = []
     if again:
-        told.append(f"{len(again)} list(s) of progress stored again, as other records tell them")
+        told.append(f"{count(len(again), 'list')} of progress stored again, as other records tell them")
     if parts:
-        told.append(f"{len(parts)} part(s) of progress stored again, as the catalogue has them")
+        told.append(f"{count(len(parts), 'part')} of progress stored again, as the catalogue has them")
     return tuple(told)
 
 
@@ -321,7 +321,7 @@ def _clear_left_over(recovering: RecoverTransaction) -> tuple[str, ...]:
     if not places:
         return ()
     told = (f"{printable(to_text(one.path))}: {one.reason}" for one in found)
-    return (f"what a restore left behind was cleared in {len(places)} folder(s)", *told)
+    return (f"what a restore left behind was cleared in {count(len(places), 'folder')}", *told)
 
 
 def readopt(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
@@ -429,7 +429,7 @@ class _Proof:
         if not files and not beside:
             return None
         # What is below a directory that cannot be read is not known: its path stands for all of it.
-        words = ["1 path" if len(files) == 1 else f"{len(files)} paths"] if files else []
+        words = [count(len(files), "path")] if files else []
         if b"" in files:
             words = ["all of its files"]
         words += [to_text(name) for name in beside]

@@ -10,7 +10,7 @@ import sysconfig
 from importlib.util import find_spec
 
 from lastgood.catalogue import Query
-from lastgood.errors import Damaged, Storage
+from lastgood.errors import Damaged, Storage, count
 from lastgood.machine_check import file_clock_ahead, git_version, locks_exclude
 from lastgood.model.report import Finding
 from lastgood.objects.read import Packs
@@ -197,7 +197,7 @@ def _lost(context: Context, packs: Packs) -> list[Finding]:
         packs.close()
     if not found:
         return []
-    message = f"{len(found):,} of {len(commits):,} checkpoints are lost: no pack of the store has them"
+    message = f"no pack of the store has {len(found):,} of its {count(len(commits), 'checkpoint')}"
     hint = "name them: lastgood verify\nsave what is there now: lastgood save"
     return [finding("lost", message, hint, state="bad")]
 

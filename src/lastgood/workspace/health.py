@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.disk_usage import count_files
+from lastgood.errors import count
 from lastgood.model.checkpoint import HealthNote
 from lastgood.paths import printable, to_text, within
 from lastgood.store import foreign_ways, lax_places
@@ -84,12 +85,11 @@ def kept_edits(store: bytes, keys: Iterable[str]) -> tuple[HealthNote, ...]:
         folder = store + b"/workspaces/" + key.encode() + KEPT
         number, size = count_files(folder) if os.path.lexists(folder) else (0, 0)
         if number:
-            files = "1 file" if number == 1 else f"{number:,} files"
             notes.append(
                 HealthNote(
                     code="kept-edits",
-                    message=f"{files} ({size:,} bytes) that somebody was writing to when a restore came"
-                    f" lie in {_shown(folder)}",
+                    message=f"{_shown(folder)} holds {count(number, 'file')} ({size:,} bytes) that somebody"
+                    " was writing to when a restore came",
                     hint="take from there what you want, then delete it: lastgood never does",
                 )
             )

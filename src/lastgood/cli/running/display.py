@@ -6,7 +6,8 @@ import re
 import time
 from collections import deque
 
-from lastgood.cli.wording import count, duration
+from lastgood.cli.wording import duration
+from lastgood.errors import count
 from lastgood.ids import short
 from lastgood.model.run import RunEvent
 from lastgood.paths import printable, to_text

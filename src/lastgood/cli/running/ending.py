@@ -9,7 +9,8 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import OMISSIONS
 from lastgood.cli.plans import going_on_with
 from lastgood.cli.unfinished import settled
-from lastgood.cli.wording import ago, count, duration, effect_words
+from lastgood.cli.wording import ago, duration, effect_words
+from lastgood.errors import count
 from lastgood.ids import short
 from lastgood.model.session import TASK_STATES
 from lastgood.paths import printable

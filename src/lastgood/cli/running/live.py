@@ -11,8 +11,8 @@ from rich.console import Console as Renderer
 from rich.text import Text
 
 from lastgood.cli.running.display import Display, output_line, told, told_late
-from lastgood.cli.wording import count, duration, shortened
-from lastgood.errors import Storage
+from lastgood.cli.wording import duration, shortened
+from lastgood.errors import Storage, count
 from lastgood.paths import printable
 
 TYPE_CHECKING = False

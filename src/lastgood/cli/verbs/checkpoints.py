@@ -7,7 +7,8 @@ import time
 from lastgood.cli.opening import DECLINED, open_for
 from lastgood.cli.references import looked_up, refuse_unquoted
 from lastgood.cli.restoring import agreed
-from lastgood.cli.wording import ago, called, count, moment
+from lastgood.cli.wording import ago, called, moment
+from lastgood.errors import count
 from lastgood.ids import short
 from lastgood.paths import printable
 

@@ -10,8 +10,8 @@ import os
 from lastgood.cli.grammar import Call
 from lastgood.cli.opening import open_group
 from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, verb_of
-from lastgood.cli.wording import ago, count, label, title
-from lastgood.errors import LastgoodError
+from lastgood.cli.wording import ago, label, title
+from lastgood.errors import LastgoodError, count
 from lastgood.model.session import COMMAND_TASK
 from lastgood.paths import printable, to_bytes, to_text
 

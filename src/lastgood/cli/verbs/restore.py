@@ -38,7 +38,6 @@ from lastgood.cli.wording import (
     UNTITLED,
     ago,
     called,
-    count,
     label,
     moment,
     paths_named,
@@ -46,7 +45,7 @@ from lastgood.cli.wording import (
     table,
     title,
 )
-from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Usage
+from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Usage, count
 from lastgood.ids import short
 from lastgood.model.tree import Counts
 from lastgood.paths import printable, to_text

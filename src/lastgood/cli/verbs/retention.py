@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, number_option, open_for
 from lastgood.cli.restoring import agreed
-from lastgood.cli.wording import count, moment, size, table
-from lastgood.errors import Usage
+from lastgood.cli.wording import moment, size, table
+from lastgood.errors import Usage, count
 from lastgood.ids import short
 from lastgood.paths import printable, to_text
 

@@ -10,13 +10,12 @@ from lastgood.cli.opening import OMISSIONS, ProgressLine
 from lastgood.cli.wording import (
     beside_or_below,
     changes,
-    count,
     milliseconds,
     path_text,
     size,
     where_it_stands,
 )
-from lastgood.errors import Usage
+from lastgood.errors import Usage, count
 from lastgood.ids import AGENTS, SESSION_VARIABLE
 from lastgood.lease import is_agents
 from lastgood.model.checkpoint import PROGRAMS, Actor

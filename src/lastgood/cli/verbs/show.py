@@ -8,8 +8,8 @@ from io import BytesIO
 from lastgood.cli.opening import CHANGES, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.references import apart, looked_up, time_meant
 from lastgood.cli.typed_paths import paths_of
-from lastgood.cli.wording import ago, changes, count, moment, padded, path_within, size, table, width
-from lastgood.errors import NotFound, Usage
+from lastgood.cli.wording import ago, changes, moment, padded, path_within, size, table, width
+from lastgood.errors import NotFound, Usage, count
 from lastgood.ids import is_checkpoint_id, short
 from lastgood.paths import printable, to_text
 from lastgood.rewind import BEGAN

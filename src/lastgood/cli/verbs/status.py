@@ -14,7 +14,6 @@ from lastgood.cli.wording import (
     ago,
     called,
     changes,
-    count,
     pairs,
     path_text,
     path_within,
@@ -22,7 +21,7 @@ from lastgood.cli.wording import (
     size,
     words_named,
 )
-from lastgood.errors import Unsafe
+from lastgood.errors import Unsafe, count
 from lastgood.paths import printable, to_text
 from lastgood.status import first_of_each
 from lastgood.workspace.opened import OpenWorkspace

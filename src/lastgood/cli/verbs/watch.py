@@ -11,8 +11,8 @@ from lastgood.cli.background import ENDING, is_outdated, make_room, start_by_han
 from lastgood.cli.opening import open_group
 from lastgood.cli.verbs.save import counted
 from lastgood.cli.verbs.serving import Service, rest_of, tell_background
-from lastgood.cli.wording import beside_or_below, count, duration
-from lastgood.errors import Busy, LastgoodError
+from lastgood.cli.wording import beside_or_below, duration
+from lastgood.errors import Busy, LastgoodError, count
 from lastgood.paths import printable
 from lastgood.workspace import open_as
 from lastgood.workspace.opened import OpenWorkspace

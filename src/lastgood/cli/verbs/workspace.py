@@ -6,8 +6,8 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, open_for
 from lastgood.cli.restoring import agreed
 from lastgood.cli.verbs import checkpoints as delete
-from lastgood.cli.wording import count, oldest_of, size, table
-from lastgood.errors import Usage
+from lastgood.cli.wording import oldest_of, size, table
+from lastgood.errors import Usage, count
 from lastgood.paths import printable
 
 TYPE_CHECKING = False

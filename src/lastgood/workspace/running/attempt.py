@@ -7,7 +7,7 @@ from signal import SIGHUP, SIGINT, SIGQUIT
 
 from lastgood.attribution import UNKNOWN
 from lastgood.check import signal_name
-from lastgood.errors import Conflict, LastgoodError
+from lastgood.errors import Conflict, LastgoodError, count
 from lastgood.ids import short
 from lastgood.paths import printable, to_bytes, to_text, within
 from lastgood.root import gone, is_gone
@@ -247,9 +247,8 @@ def _attempt_report(
     context.events.notice(
         f"could not be taken back: {failed[0].reason}", task=task.id, paths=tuple(one.path for one in failed)
     )
-    paths = "1 path" if len(failed) == 1 else f"{len(failed)} paths"
     return (
-        f"{paths} of task {task.id} could not be taken back: {failed[0].reason}"
+        f"{count(len(failed), 'path')} of task {task.id} could not be taken back: {failed[0].reason}"
         f" (what the attempt left is in {short(left.id)})"
     )
 
@@ -257,7 +256,7 @@ def _attempt_report(
 def _head_words(moved: HeadMoved) -> str:
     """Say that the project's HEAD stays where an attempt left it (rule T9)."""
     to = "no commit" if moved.to is None else moved.to[:12]
-    by = "" if moved.commits is None else f", {moved.commits} commit{'' if moved.commits == 1 else 's'} on"
+    by = "" if moved.commits is None else f", {count(moved.commits, 'commit')} on"
     return f"the project's HEAD is not taken back: it stands at {to}{by}"
 
 
