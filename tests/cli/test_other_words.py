@@ -36,6 +36,8 @@ def hint(*words: str) -> str:
         ("search fixed", "lastgood list fixed"),
         ("list -S fixed", "lastgood log -S fixed"),
         ("list --last 5", "lastgood list -n 5"),
+        ("recover --rollback --yes", "leave it out"),
+        ("recover -y", "leave it out"),
         ("versions a.txt", "lastgood log a.txt"),
         ("undelete a.txt", "lastgood restore a.txt"),
         ("undo 2", "lastgood rewind 2"),

@@ -315,6 +315,10 @@ _OPTIONS = {
         (("undo", f"--{one}") for one in ("except", "exclude", "keep", "keep-mine")),
         "to keep what changed since: lastgood undo --merge",
     ),
+    **dict.fromkeys(
+        (("recover", one) for one in ("--yes", "-y")),
+        "leave it out: with --continue, --rollback or --fresh it asks nothing",
+    ),
     ("", "-v"): "lastgood --version",
     ("", "-?"): _HELP,
 }
