@@ -76,6 +76,13 @@ def test_a_rewind_goes_by_turns_whatever_was_kept_within_them(agent: Agent) -> N
     assert (agent.project / "file").read_text() == "as it was"
 
 
+def test_a_rewind_to_where_a_session_began_says_once_what_was_asked_for(agent: Agent) -> None:
+    """Its goal, and so its first checkpoint, is called as the prompt that began it."""
+    agent.turn("mend the parser", "one")
+    shown = agent.lastgood("rewind", "1", "--dry-run").out
+    assert "(before: mend the parser)" in shown
+
+
 def test_a_turn_of_which_all_was_kept_before_it_ended_is_one_all_the_same(agent: Agent) -> None:
     """T15: hosts write the last words of a turn when it is over, so nothing may be new then."""
     agent.quietly("SessionStart")

@@ -32,8 +32,8 @@ from lastgood.cli.plans import (
 )
 from lastgood.cli.references import holder_of, is_ignored, is_path, so_many_back, versions_of, why_ignored
 from lastgood.cli.typed_paths import current, path_of, paths_of, same_name
-from lastgood.cli.wording import UNTITLED, called, count, label, shortened, words_named
-from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Unsafe, Usage
+from lastgood.cli.wording import UNTITLED, called, label, shortened, words_named
+from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Unsafe, Usage, count
 from lastgood.ids import short
 from lastgood.paths import lies_in, printable, to_text
 from lastgood.restore.plan import NOT_TAKEN, SPARED, takes_many_away
@@ -646,7 +646,8 @@ def _called(target: Checkpoint, call: Call, *, made: bool = False) -> str:
     past = f"before: {call.past}"
     said = None
     if call.past is not None and past != label(target):
-        also = "" if label(target) == UNTITLED else f"{shortened(label(target), _SAID)}; "
+        title = shortened(label(target), _SAID)
+        also = "" if title in {UNTITLED, call.past} else f"{title}; "
         said = f"{also}{past}"
     name = called(target, said=said, made=made)
     if call.has("only-agent"):
