@@ -66,6 +66,16 @@ def test_it_says_what_it_does_not_reach_and_what_became_of_checkpoints(leaky: Co
     assert "purged before; nothing of it is left" in again.out
 
 
+def test_a_file_that_is_gone_is_not_said_to_be_saved_again(leaky: Command) -> None:
+    """S5."""
+    (leaky.project / "copy").unlink()
+    kept = leaky("purge", "key", "--yes", "--everywhere")
+    assert "next save takes in again" in kept.err
+    (leaky.project / "key").unlink()
+    gone = leaky("purge", "key", "--yes")
+    assert gone.err == "not reached: exported files, conversations and what runs printed\n"
+
+
 def test_it_is_one_document(leaky: Command) -> None:
     """S5."""
     document = leaky("purge", "key", "--dry-run", "--everywhere", "--json").json

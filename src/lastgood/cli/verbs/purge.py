@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_for
 from lastgood.cli.restoring import agreed
 from lastgood.cli.typed_paths import path_of
-from lastgood.cli.wording import count, path_text, size
-from lastgood.errors import Usage
+from lastgood.cli.wording import path_text, size
+from lastgood.errors import Usage, count
 from lastgood.ids import short
-from lastgood.paths import printable
+from lastgood.paths import printable, to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,8 +41,9 @@ def purge_verb(call: Call, console: Console) -> int:
         if not _agreed(plan, call, console):
             return DECLINED
         report = _purged(workspace, path, call, console)
+        is_there = os.path.lexists(os.path.join(to_bytes(workspace.path), report.plan.path))
     if not _answered(report.plan, report, console):
-        _tell(report, console)
+        _tell(report, console, is_there=is_there)
     return OMISSIONS if report.plan.spared_contents else 0
 
 
@@ -128,7 +131,7 @@ def _checkpoints(plan: PurgePlan) -> str:
     return count(len(plan.checkpoints), "checkpoint")
 
 
-def _tell(report: PurgeReport, console: Console) -> None:
+def _tell(report: PurgeReport, console: Console, *, is_there: bool) -> None:
     plan = report.plan
     if plan.again:
         console.line(f"{path_text(plan.path)} was purged before; nothing of it is left in checkpoints")
@@ -143,6 +146,9 @@ def _tell(report: PurgeReport, console: Console) -> None:
         console.line(f"{size(report.freed_bytes)} freed")
     for name in report.not_searched:
         console.warn(f"not searched: {_BEYOND[name]}")
+    if not is_there:
+        console.warn("not reached: exported files, conversations and what runs printed")
+        return
     console.warn("not reached: exported files, conversations, what runs printed, and the file itself, which")
     console.warn(
         "  the next save takes in again unless .lastgoodignore or capture.built_in_off leaves it out"
