@@ -374,3 +374,20 @@ def test_a_rewind_needs_no_git_where_a_hint_would(lastgood: Command) -> None:
     said = lastgood("rewind", "--yes", env={"PATH": "/nonexistent"}).err
     assert "  not saved yet: a\n" in said
     assert (lastgood.project / "a").read_text(encoding="utf-8") == "".join(lines)
+
+
+def test_what_brought_back_the_progress_alone_says_so(lastgood: Command) -> None:
+    """T8, T11: no file changed, and yet it was no restore of nothing."""
+    lastgood("task", "start", "T1")
+    lastgood("task", "done", "T1")
+    at = lastgood("save", "one done", "--json").json["checkpoint"]["id"]
+    lastgood("task", "start", "T2")
+    done = lastgood("restore", at, "--only", "progress", "--yes")
+    assert done.out.splitlines()[0].endswith("(one done): only the progress")
+    assert "  progress  op_" in lastgood("undo", "--list").out
+    planned = lastgood("undo", "--dry-run").out
+    assert ": only the progress\nprogress: will be put back (1 of 2 tasks done)\n" in planned
+    undone = lastgood("undo")
+    assert undone.out.splitlines()[0].endswith(": only the progress")
+    assert undone.err == "progress: put back (1 of 2 tasks done)\n"
+    assert "put back (1 of 1 task done)" in lastgood("redo").err

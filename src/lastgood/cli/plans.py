@@ -69,21 +69,23 @@ _BEFORE_PATH = 10
 _TYPED = 100
 
 
-def plan_counts(plan: RestorePlan) -> str:
-    """Return in words what a plan will do."""
-    return _phrase(planned_outcomes(plan), done=False)
+def plan_counts(plan: RestorePlan, parts: Iterable[PartOutcome] = ()) -> str:
+    """Return in words what a plan will do; of one for no file, which of its ``parts``."""
+    return _phrase(planned_outcomes(plan), beside=told_parts(parts, plan.parts), done=False)
 
 
-def report_counts(outcomes: Iterable[Outcome]) -> str:
-    """Return in words what was done."""
-    return _phrase(tuple(outcomes), done=True)
+def report_counts(outcomes: Iterable[Outcome], *, beside: Iterable[PartOutcome] = ()) -> str:
+    """Return in words what was done; where that was to no file, what was ``beside``."""
+    return _phrase(tuple(outcomes), beside=beside, done=True)
 
 
-def done_words(outcomes: Sequence[Outcome], what: str, *, verb: str = "restored") -> str:
+def done_words(
+    outcomes: Sequence[Outcome], what: str, *, beside: Iterable[PartOutcome] = (), verb: str = "restored"
+) -> str:
     """Return in words what came of a restore; what could not be done comes first, with why."""
     failed = [one for one in outcomes if one.result == "failed"]
     if not failed:
-        return f"{verb} {what}: {report_counts(outcomes)}"
+        return f"{verb} {what}: {report_counts(outcomes, beside=beside)}"
     tried = sum(1 for one in outcomes if one.result in {"restored", "removed", "failed"})
     reasons = dict.fromkeys(printable(one.reason or "") for one in failed)
     why = next(iter(reasons)) if len(reasons) == 1 else "for several reasons"
@@ -92,7 +94,7 @@ def done_words(outcomes: Sequence[Outcome], what: str, *, verb: str = "restored"
     return f"{said} ({report_counts(rest)})" if len(failed) < tried else said
 
 
-def _phrase(outcomes: Sequence[Outcome], *, done: bool) -> str:
+def _phrase(outcomes: Sequence[Outcome], *, beside: Iterable[PartOutcome], done: bool) -> str:
     """Return how many paths there are of each; private files that stay are counted by themselves."""
     spared = sum(one.reason == SPARED for one in outcomes)
     counts = counts_of(one for one in outcomes if one.reason != SPARED)
@@ -104,7 +106,9 @@ def _phrase(outcomes: Sequence[Outcome], *, done: bool) -> str:
         words.append(f"{count(spared, 'private file')} kept")
     if counts["fail"]:
         words.append(f"{count(counts['fail'], 'path')} failed")
-    return ", ".join(words) if words else "no files"
+    scopes = dict.fromkeys(one.scope for one in beside if one.result in {"planned", "restored"})
+    alone = f"only the {' and '.join(map(_PARTS.__getitem__, scopes))}" if scopes else "no files"
+    return ", ".join(words) if words else alone
 
 
 def plan_lines(plan: RestorePlan, *, then: str | None = None) -> list[str]:
@@ -418,14 +422,23 @@ def told_parts(outcomes: Iterable[PartOutcome], parts: Iterable[Part]) -> list[P
 
 def _is_unsaid(change: Part) -> bool:
     """Tell whether a change of progress leads from or to that of one command, or no further than its goal."""
-    from lastgood.model.session import PROGRESS_AS_STORED  # lazily: most restores change no progress
-    from lastgood.value import cast
-
-    read = [Fields(dict(side), what="a part") for side in (change.before, change.after)]
-    before, after = (cast("Progress", one.read("progress", PROGRESS_AS_STORED)) for one in read)
+    before, after = map(_progress, (change.before, change.after))
     if not (_says_nothing(before) and _says_nothing(after)):
         return False
     return before.goal == after.goal or is_command(before) or is_command(after)
+
+
+def progress_after(parts: Iterable[Part]) -> Progress | None:
+    """Return the progress that a change leads to; None where it is none of one record."""
+    changed = [one.after for one in parts if one.scope == "progress"]
+    return _progress(changed[0]) if len(changed) == 1 else None
+
+
+def _progress(side: Mapping[str, object]) -> Progress:
+    from lastgood.model.session import PROGRESS_AS_STORED  # lazily: most restores change no progress
+    from lastgood.value import cast
+
+    return cast("Progress", Fields(dict(side), what="a part").read("progress", PROGRESS_AS_STORED))
 
 
 def _says_nothing(found: Progress) -> bool:

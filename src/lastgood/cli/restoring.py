@@ -28,6 +28,7 @@ from lastgood.cli.plans import (
     shortened_plan,
     spared_lines,
     step_line,
+    told_parts,
     unwritten_lines,
 )
 from lastgood.cli.references import holder_of, is_ignored, is_path, so_many_back, versions_of, why_ignored
@@ -241,7 +242,7 @@ def _show(
     running = at_work_lines(workspace.at_work())
     lines = [*unknown, *_drift_lines(drift, call), *beside, *running]
     does = "Taking back" if call.has("only-agent") else "Restoring"
-    lines.append(f"{does} {_called(target, call, made=True)}: {plan_counts(plan)}.")
+    lines.append(f"{does} {_called(target, call, made=True)}: {plan_counts(plan, preview.parts)}.")
     lines += _which_lines(target, call, workspace)
     if not preview.folder_made:
         lines += kept_lines(plan, call)
@@ -623,7 +624,7 @@ def _planned(
         _tell_lost(console)
         return code
     would = "would take back" if call.has("only-agent") else "would restore"
-    console.sentence(f"{would} {_called(target, call, made=True)}: {plan_counts(plan)}")
+    console.sentence(f"{would} {_called(target, call, made=True)}: {plan_counts(plan, report.parts)}")
     for line in _agent_lines(call):
         console.sentence(line)
     console.sentences(
@@ -767,11 +768,9 @@ def _tell(
     workspace: Restores,
 ) -> None:
     """Tell what was done, without what was ``told`` before and is as it was."""
-    console.sentence(
-        done_words(
-            report.outcomes, _called(target, call), verb="took back" if call.has("only-agent") else "restored"
-        )
-    )
+    verb = "took back" if call.has("only-agent") else "restored"
+    beside = told_parts(report.parts, report.planned.parts)
+    console.sentence(done_words(report.outcomes, _called(target, call), beside=beside, verb=verb))
     outcomes = [one for one in report.outcomes if one.reason != SPARED]  # of which more is said below
     said = remarks(outcomes, then=f"as at {target.short_id}", root=workspace.path)
     running = at_work_lines(workspace.at_work()) if report.operation is not None else []

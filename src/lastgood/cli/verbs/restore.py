@@ -17,6 +17,7 @@ from lastgood.cli.plans import (
     part_lines,
     plan_counts,
     plan_lines,
+    progress_after,
     remarks,
     report_counts,
     shortened_plan,
@@ -55,14 +56,14 @@ from lastgood.workspace.restore import Restores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
     from lastgood.cli.picker import Picked
     from lastgood.literals import Direction, Scope
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Operation
+    from lastgood.model.operation import Operation, Part, PartOutcome
     from lastgood.model.report import ChangedBeside, RewindExtent, UndoPlan, UndoReport
     from lastgood.model.session import Effect
 
@@ -715,9 +716,8 @@ def _tell_meant(
     """Show what an undo, or a redo, would do."""
     console.warn(_meant(meant, call, workspace=workspace))
     tell_steps(shortened_plan(planned.planned, room=console.columns(2)), console)
-    for part in told_parts(planned.parts, planned.planned.parts):
-        for line in part_lines(part):
-            console.warn(line)
+    for line in _part_lines(planned.parts, planned.planned.parts):
+        console.warn(line)
     for line in at_work_lines(workspace.at_work()):
         console.warn(line)
     if not call.has("force"):  # the other way does not bring what changed since
@@ -725,9 +725,14 @@ def _tell_meant(
 
 
 def _undo_lines(planned: UndoPlan, call: Call) -> list[str]:
-    told = told_parts(planned.parts, planned.planned.parts)
     steps = plan_lines(planned.planned, then=_then(planned.operation, call))
-    return [*steps, *(line for part in told for line in part_lines(part))]
+    return [*steps, *_part_lines(planned.parts, planned.planned.parts)]
+
+
+def _part_lines(outcomes: Iterable[PartOutcome], parts: Sequence[Part]) -> list[str]:
+    """Return what becomes, or became, of each part beside files."""
+    then = progress_after(parts)
+    return [line for part in told_parts(outcomes, parts) for line in part_lines(part, then)]
 
 
 def _running_lines(operation: Operation, workspace: Restores) -> Sequence[str]:
@@ -749,7 +754,7 @@ def _undo_planned(call: Call, console: Console, *, workspace: Restores) -> int:
 
         console.document(undo_planned_document(plan))
         return 0
-    what = plan_counts(plan.planned)
+    what = plan_counts(plan.planned, plan.parts)
     if plan.checkpoints:
         what = f"{count(len(plan.checkpoints), 'checkpoint')} {'to bring back' if undoing else 'to delete'}"
     does = "take back" if undoing else "do again"
@@ -842,11 +847,11 @@ def _tell(
         what = count(len(operation.checkpoints), "checkpoint")
         result = f"{what} {'back' if undoing else 'deleted'}"
     else:
-        result = report_counts(report.outcomes if effective else report.omissions)
+        told = told_parts(report.parts, report.operation.parts)
+        result = report_counts(report.outcomes if effective else report.omissions, beside=told)
     console.sentence(f"{done} the {_named(operation)} of {moment(operation.at)}: {result}")
-    told = told_parts(report.parts, report.operation.parts)
     said = remarks(report.outcomes, then=_then(operation, call), root=root)
-    for line in (*said, *(line for part in told for line in part_lines(part))):
+    for line in (*said, *_part_lines(report.parts, report.operation.parts)):
         console.warn(line)
     left = (*choosing_lines(report.outcomes, report.parts), *damage_lines(report.outcomes, call))
     for line in (*left, *(running if effective else ())):
@@ -901,11 +906,12 @@ def _told(checkpoint: Checkpoint) -> str:
 
 
 def _changed(operation: Operation) -> str:
-    """Return in short what became of the paths of a restore."""
+    """Return in short what became of the paths of a restore, or what it changed beside them."""
     actions = [one.action for one in operation.steps]
     written, deleted = actions.count("write"), actions.count("delete")
     words = [f"{written:,} written" if written else "", f"{deleted:,} deleted" if deleted else ""]
-    return ", ".join(word for word in words if word) or "-"
+    beside = dict.fromkeys(one.scope for one in operation.parts)
+    return ", ".join(word for word in words if word) or ", ".join(beside) or "-"
 
 
 def _named(operation: Operation, titles: Mapping[str, str] = {}) -> str:
