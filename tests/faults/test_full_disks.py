@@ -296,6 +296,19 @@ def test_a_restore_to_a_folder_on_a_full_disk_names_that_disk(bench: Bench, disk
     assert "prune" not in answer.err
 
 
+@LACKS
+def test_the_doctor_finds_a_disk_too_full_for_a_save(crowded: Bench, disk: SmallDisk, lack: str) -> None:
+    """A note is for what works all the same; takes root."""
+    little = crowded.json("doctor")["findings"]
+    assert [one["state"] for one in little if one["code"] == "space"] == ["note"]
+    _take(disk, lack)
+    answer = crowded("doctor", "--json")
+    found = [one for one in answer.document["findings"] if one["code"] == "space"]
+    assert (answer.code, [one["state"] for one in found]) == (1, ["bad"])
+    left = "no further file" if lack == "inodes" else "0 bytes"
+    assert found[0]["message"] == f"room for {left} is left where the store is: nothing can be saved"
+
+
 def test_an_export_from_a_full_disk_names_a_folder_that_is_there(crowded: Bench, disk: SmallDisk) -> None:
     """T11: the objects are gathered beside the store, in a folder that goes again; takes root."""
     disk.fill_bytes()

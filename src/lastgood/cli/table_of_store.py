@@ -223,8 +223,9 @@ STORE: tuple[Verb, ...] = (
     Verb(
         name="doctor",
         says="check that lastgood can work here",
+        about="Each finding is good, a note or bad. With a bad one the exit code is not 0.",
         examples=(("lastgood doctor", "when something is odd"),),
-        codes=(0,),
+        codes=(0, 1),
     ),
     Verb(
         name="completion",

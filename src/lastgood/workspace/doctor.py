@@ -10,6 +10,7 @@ import sysconfig
 from importlib.util import find_spec
 
 from lastgood.catalogue import Query
+from lastgood.disk import LEAST_FILES, PRUNE_HINT, free, shortage
 from lastgood.errors import Damaged, Storage, count
 from lastgood.machine_check import file_clock_ahead, git_version, locks_exclude
 from lastgood.model.report import Finding
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from lastgood.model.session import SessionReport
 
 _LITTLE_SPACE = 1 << 30
+_MORE_SPACE = "free space, or keep the store elsewhere: LASTGOOD_STORE"
 _SKEW = 2.0
 _SECOND = 10**9
 # The first save of a workspace earlier than this was told by a clock that was never set.
@@ -136,26 +138,25 @@ def examine_store(context: Context) -> list[Finding]:
     if not os.path.isdir(context.store):
         return [finding("no-store", "nothing was saved here yet, so there is no store", _MAKING)]
     try:
-        return [
-            _space(context.store),
-            _locks(context.store),
-            *_privacy(context.store),
-            *_packs(context),
-            *_kept(context),
-            *_clocks(context),
-        ]
+        space = _space(context.store)
+        read = [*_privacy(context.store), *_packs(context), *_kept(context)]
+        if space.state == "bad":  # what else is looked at takes a file
+            return [space, *read]
+        return [space, _locks(context.store), *read, *_clocks(context)]
     except OSError as error:
         message = f"the store cannot be used: {error.strerror}"
         return [finding("store-access", message, "check disk and permissions", state="bad")]
 
 
 def _space(store: bytes) -> Finding:
-    figures = os.statvfs(store)
-    free = figures.f_bavail * figures.f_frsize
-    if free >= _LITTLE_SPACE:
-        return finding("space", f"{free >> 30:,} GiB free")
-    message = f"only {free >> 20:,} MiB free where the store is"
-    return finding("space", message, "free space, or keep the store elsewhere: LASTGOOD_STORE")
+    bytes_free, files_free = free(store)
+    if shortage(store) is not None:
+        lack = count(bytes_free, "byte") if files_free >= LEAST_FILES else "no further file"
+        message = f"room for {lack} is left where the store is: nothing can be saved"
+        return finding("space", message, f"{PRUNE_HINT}\nor {_MORE_SPACE}", state="bad")
+    if bytes_free >= _LITTLE_SPACE:
+        return finding("space", f"{bytes_free >> 30:,} GiB free")
+    return finding("space", f"only {bytes_free >> 20:,} MiB free where the store is", _MORE_SPACE)
 
 
 def _locks(store: bytes) -> Finding:
