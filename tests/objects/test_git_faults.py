@@ -14,7 +14,8 @@ from functools import partial
 
 import pytest
 
-from lastgood.errors import LastgoodError, Storage
+from lastgood.errors import LastgoodError, NoRoom, Storage
+from lastgood.objects import sweep
 from lastgood.testing.engine_suite import add_checkpoint, save
 from lastgood.testing.git_store import GitStore as Store
 from tools.forks import ended, forked
@@ -355,3 +356,10 @@ def test_a_folder_that_cannot_be_removed_spoils_no_joining(
 
     assert os.listdir(store.temporary) == []
     store.judge()
+
+
+def test_what_a_full_disk_left_larger_is_not_told_as_bytes_freed() -> None:
+    """K3: a pack may be larger than the one whose place it takes."""
+    told = sweep._unfinished(NoRoom("full"), freed=-4096, idle=1 << 20, needs=5000)
+    assert told.message.startswith("full; 0 bytes were freed, and about 1,048,576 more")
+    assert told.details["freed_bytes"] == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Damaged, NoRoom
+from lastgood.errors import Damaged, NoRoom, count
 from lastgood.objects.check import reach, reach_further, reachable
 from lastgood.objects.consolidate import (
     allotted_bytes,
@@ -54,7 +54,7 @@ def _sweep(
     names = reachable(reader, newest_first(reader, commits))
     lost = reader.missing(names)
     if lost:
-        raise _refusal(f"{len(lost)} objects that checkpoints need are missing", sorted(lost))
+        raise _refusal(f"checkpoints need {count(len(lost), 'object')} that are missing", sorted(lost))
     reach_further(reader, set(wounded) - commits, names)
     dead, mixed = _sorted_packs(packs, names)
     if not dead and not mixed:
@@ -135,9 +135,10 @@ def _sizes(pack: PackFile) -> Iterator[tuple[bytes, int]]:
 
 
 def _unfinished(error: NoRoom, *, freed: int, idle: int, needs: int) -> NoRoom:
+    freed = max(freed, 0)  # what was written anew may take more than what it replaced
     return NoRoom(
-        f"{error.message}; {freed} bytes were freed, and about {idle} more can be when what stays"
-        f" of their packs has been written anew, which takes {needs} bytes of room",
+        f"{error.message}; {freed:,} bytes were freed, and about {idle:,} more can be when what stays"
+        f" of their packs has been written anew, which takes {needs:,} bytes of room",
         hint="make that much room on the disk, then: lastgood maintain",
         details={**error.details, "freed_bytes": freed, "waiting_bytes": idle, "needed_bytes": needs},
     )
