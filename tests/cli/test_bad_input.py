@@ -376,6 +376,19 @@ def test_a_store_on_a_read_only_medium_is_told(sealed: Command) -> None:
     assert picture(sealed.store) == before
 
 
+def test_a_store_on_a_read_only_medium_is_exported(sealed: Command, tmp_path: Path) -> None:
+    """It is copied away just there; what is gathered meanwhile lies beside the file, and goes again."""
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away" / "kept.txt").write_text("mine\n", encoding="utf-8")
+    file = tmp_path / "away" / "all.tar"
+    sealed("export", str(file))
+    assert sorted(os.listdir(file.parent)) == ["all.tar", "kept.txt"]
+    other = str(tmp_path / "other")
+    sealed("--store", other, "import", str(file))
+    assert sealed("--store", other, "list").out.count("ckpt_") == 2
+    sealed("--store", other, "verify", "--deep")
+
+
 def test_a_lock_that_a_read_only_medium_lacks_is_not_called_missing(sealed: Command) -> None:
     assert not (sealed.store / "locks" / "maintenance.lock").exists()
     assert "maintenance.lock: Read-only file system" in sealed("verify", expect=1).err

@@ -40,12 +40,11 @@ def export(
     context: Context, path: bytes, checkpoints: Sequence[Checkpoint], choices: Choices
 ) -> ExportReport:
     """Write checkpoints into one file, whole or not at all."""
-    with GitAnnex(context.store + b"/tmp") as annex:
+    folder = _gathered_in(context.store, path)
+    with GitAnnex(folder) as annex:
         writer = annex.writer()
         try:
-            packed = exporting.pack_up(
-                context, checkpoints, choices, writer=writer, spool=Spool(context.store + b"/tmp")
-            )
+            packed = exporting.pack_up(context, checkpoints, choices, writer=writer, spool=Spool(folder))
             writer.publish(durable=False)
         finally:
             writer.abandon()
@@ -74,6 +73,12 @@ def export(
         books=len(packed.facts.books),
         books_withheld=packed.books_withheld,
     )
+
+
+def _gathered_in(store: bytes, path: bytes) -> bytes:
+    """Return where an export is gathered: in the store, in one that cannot be written beside the file."""
+    folder = store + b"/tmp"
+    return folder if os.access(folder, os.W_OK) else os.path.dirname(path) or b"."
 
 
 def refuse_none(path: PathLike) -> None:
