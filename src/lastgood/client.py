@@ -154,12 +154,20 @@ def asked(place: str, words: "Sequence[str]", *, id: str, given: bytes | None = 
     nothing was done, and with `BROKEN` where the resident went away before it said what came of the command:
     some of it may be done.
     """
-    connection = _connected(place, patience=_BUSY_SECONDS if "--background" in words else _GREETING_SECONDS)
+    connection = _connected(place, patience=_BUSY_SECONDS if _only_it_can(words) else _GREETING_SECONDS)
     try:
         # Where a standard stream is closed, ours would be taken for it.
         return _asked(connection, words, id=id, given=given) if connection.fileno() > 2 else DECLINED
     finally:
         connection.close()
+
+
+def _only_it_can(words: "Sequence[str]") -> bool:
+    """Tell whether a call has one more workspace watched; what stands after ``--`` is no option."""
+    if "--background" not in words:
+        return False
+    typed = words[: words.index("--")] if "--" in words else words
+    return "watch" in typed and "--background" in typed
 
 
 def _asked(connection: "socket", words: "Sequence[str]", *, id: str, given: bytes | None) -> bytes:

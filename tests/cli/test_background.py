@@ -258,6 +258,24 @@ def test_who_wants_another_workspace_watched_waits_for_one_that_is_busy(
         assert json.loads(asking.communicate()[0])["pid"] == pid
 
 
+def test_a_message_that_is_called_like_its_option_waits_for_none_that_is_busy(kept: Command) -> None:
+    waiting = f"from lastgood import client; client._BUSY_SECONDS = {2 * PATIENCE}; client.run()"
+    (kept.project / "a.txt").write_text("changed\n")
+    with background(kept) as pid:
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            subprocess.run(
+                [sys.executable, "-c", waiting, "save", "--quiet", "--", "--background"],
+                cwd=kept.project,
+                env=kept.environment | {"PYTHONPATH": SOURCE},
+                timeout=PATIENCE,
+                check=True,
+            )
+        finally:
+            os.kill(pid, signal.SIGCONT)
+    assert ("manual", "--background") in messages(kept)
+
+
 def test_one_that_is_only_worked_in_is_taken_up_and_left_to_who_wants_it(
     kept: Command, beside: Command
 ) -> None:
