@@ -16,7 +16,7 @@ from lastgood.paths import join
 from lastgood.scanner import NAMES, SEEN, read, states
 from lastgood.scanner import scan as mounts
 from lastgood.scanner.read import Lister, Listing, proven_names
-from lastgood.scanner.scan import WorkspaceScan
+from lastgood.scanner.scanned import WorkspaceScan
 from lastgood.snapshot import RememberedFiles, ScannedFiles
 from lastgood.testing.clock import FakeClock
 from lastgood.trees import Files

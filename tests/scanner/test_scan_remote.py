@@ -19,7 +19,7 @@ from lastgood.errors import Internal, NotFound
 from lastgood.host import ScanRequest
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner.remote import RemoteScanner
-from lastgood.scanner.scan import WorkspaceScan
+from lastgood.scanner.scanned import WorkspaceScan
 from lastgood.settings import CaptureSettings
 from tools.desk import Desk
 from tools.living import account, children, descriptors, eventually

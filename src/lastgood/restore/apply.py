@@ -7,13 +7,7 @@ import os
 import stat
 from time import sleep
 
-from lastgood.directories import (
-    MOST_OPEN,
-    Directories,
-    change_mode,
-    is_nowhere,
-    open_root,
-)
+from lastgood.directories import MOST_OPEN, Directories, change_mode, is_nowhere, open_root
 from lastgood.errors import CROWDED, FULL, Damaged, NoRoom, Storage, Unsafe, crowded
 from lastgood.files import crowd
 from lastgood.model.operation import DAMAGED, DISCARDED, Outcome, Step

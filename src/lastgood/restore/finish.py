@@ -8,12 +8,7 @@ from lastgood.model.path_safety import link_faults
 from lastgood.model.tree import is_directory
 from lastgood.paths import parent
 from lastgood.restore import parts
-from lastgood.restore.execution import (
-    EFFECTIVE,
-    PlanExecution,
-    Prepared,
-    took_effect,
-)
+from lastgood.restore.execution import EFFECTIVE, PlanExecution, Prepared, took_effect
 from lastgood.restore.steps import is_foreign, of_directories, retarget_steps, reversed_step
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import RecoverTransaction

@@ -6,10 +6,7 @@ import os
 from marshal import loads
 
 from lastgood.files import DIGEST_BYTES
-from lastgood.ignore import (
-    GITIGNORE,
-    LASTGOODIGNORE,
-)
+from lastgood.ignore import GITIGNORE, LASTGOODIGNORE
 from lastgood.ignore import UNREADABLE as UNREADABLE_TEXT
 from lastgood.paths import join
 from lastgood.scanner import (

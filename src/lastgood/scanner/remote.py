@@ -26,7 +26,8 @@ from lastgood.ignore import UNREADABLE
 from lastgood.model.checkpoint import GitState, IgnoreState, NestedRepository
 from lastgood.model.tree import Gap, TreeId
 from lastgood.scanner.cache import CachedTree, Conditions, Details
-from lastgood.scanner.scan import WorkspaceScan, WorkspaceScanner
+from lastgood.scanner.scan import WorkspaceScanner
+from lastgood.scanner.scanned import WorkspaceScan
 from lastgood.settings import CaptureSettings
 
 TYPE_CHECKING = False
