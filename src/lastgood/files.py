@@ -210,7 +210,7 @@ def sync_all(
     return troubles
 
 
-class Beside:
+class DiskWork:
     """A call of the system that waits for the disk, made in a thread of its own; `wait` raises its fault.
 
     Whoever begins one waits for it before anything returns that says what it is to have done.

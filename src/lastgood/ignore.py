@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # --- Ignore rules made ready for the names of one directory: look-ups first, searches last ---
 
 
-class Step:
+class RouteStep:
     """A place in a route: what the next name has to be, and where that leads.
 
     ``rank`` orders rules, later ones higher; its lowest bit tells that the rule ignores.
@@ -54,32 +54,32 @@ class Step:
         self.rank: int = rank
         self.directories_only: bool = directories_only
         self.segment: Segment = segment
-        self.following: tuple[Step, ...] = ()
+        self.following: tuple[RouteStep, ...] = ()
 
     @property
     def last(self) -> bool:
         """Whether a name that fits here is matched by the whole pattern."""
         return not self.following
 
-    def after(self, name: bytes) -> tuple[Step, ...]:
+    def after(self, name: bytes) -> tuple[RouteStep, ...]:
         """Return the steps that are open in a directory of this name."""
         if self.segment is None or any(shape.matches(name) for shape in self.segment):
             return self.following
         return ()
 
 
-def first_steps(pattern: Pattern, *, rank: int) -> list[Step]:
+def first_steps(pattern: Pattern, *, rank: int) -> list[RouteStep]:
     """Return the steps of an anchored pattern that are open in its own directory."""
-    opened: list[Step] = []
+    opened: list[RouteStep] = []
     for route in pattern.routes:
         opened.extend(_chain(route, rank=rank, directories_only=pattern.directories_only))
     return opened
 
 
-def _chain(route: Route, *, rank: int, directories_only: bool) -> tuple[Step, ...]:
-    opened: tuple[Step, ...] = ()
+def _chain(route: Route, *, rank: int, directories_only: bool) -> tuple[RouteStep, ...]:
+    opened: tuple[RouteStep, ...] = ()
     for segment in reversed(route):
-        step = Step(rank=rank, directories_only=directories_only, segment=segment)
+        step = RouteStep(rank=rank, directories_only=directories_only, segment=segment)
         if segment is None:  # any number of names: stay here, or be where the rest begins
             opened = (step, *opened)
             step.following = opened
@@ -230,10 +230,10 @@ class Rules:
         self.readable: bool = readable
         self._depth = depth
         self._floating = _EMPTY  # the rules without a slash, from here up
-        self._open: tuple[Step, ...] = ()  # how far the rules with a slash have got
+        self._open: tuple[RouteStep, ...] = ()  # how far the rules with a slash have got
         self._tables = _EMPTY
         self._top = 0  # the number of rules so far
-        self._children: dict[tuple[Step, ...], Rules] = {}
+        self._children: dict[tuple[RouteStep, ...], Rules] = {}
 
     def ignored(self, name: bytes, *, directory: bool) -> bool:
         """Tell whether an entry of this directory is ignored; a link is never a directory."""
@@ -263,14 +263,14 @@ class Rules:
         """Whether a rule with a slash in it could still ignore something in or below this directory."""
         return any(step.rank & 1 for step in self._open)
 
-    def _advance(self, name: bytes) -> tuple[Step, ...]:
-        reached: dict[Step, None] = {}
+    def _advance(self, name: bytes) -> tuple[RouteStep, ...]:
+        reached: dict[RouteStep, None] = {}
         for step in self._open:
             for following in step.after(name):
                 reached[following] = None
         return tuple(reached)
 
-    def _inherited(self, steps: tuple[Step, ...]) -> Rules:
+    def _inherited(self, steps: tuple[RouteStep, ...]) -> Rules:
         rules = Rules(depth=self._depth + 1, fingerprint=self.fingerprint, readable=True)
         rules._floating = self._floating
         rules._top = self._top
@@ -278,7 +278,7 @@ class Rules:
         rules._tables = _with_last_steps(self._floating, steps)
         return rules
 
-    def _joined(self, texts: Sequence[bytes], *, steps: tuple[Step, ...]) -> Rules:
+    def _joined(self, texts: Sequence[bytes], *, steps: tuple[RouteStep, ...]) -> Rules:
         depth = self._depth + 1
         return self.joined(
             [pattern for text in texts for pattern in parse(text)],
@@ -288,7 +288,7 @@ class Rules:
         )
 
     def joined(
-        self, patterns: Iterable[Pattern], *, depth: int, fingerprint: bytes, steps: tuple[Step, ...]
+        self, patterns: Iterable[Pattern], *, depth: int, fingerprint: bytes, steps: tuple[RouteStep, ...]
     ) -> Rules:
         """Return these rules with more patterns, stronger than they are."""
         floating: list[tuple[int, bool, Segment]] = []
@@ -309,7 +309,7 @@ class Rules:
         return rules
 
 
-def _with_last_steps(tables: Tables, steps: Iterable[Step]) -> Tables:
+def _with_last_steps(tables: Tables, steps: Iterable[RouteStep]) -> Tables:
     last = [(step.rank, step.directories_only, step.segment) for step in steps if step.last]
     return tables.extended(last) if last else tables
 

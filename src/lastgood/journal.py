@@ -7,7 +7,7 @@ import zlib
 
 from lastgood.errors import FULL, Busy, Damaged, Storage
 from lastgood.files import (
-    Beside,
+    DiskWork,
     path_exists,
     read_whole,
     sync_and_close,
@@ -133,7 +133,7 @@ class FileJournal(JournalReader):
         opening.wait()
 
     def opening(
-        self, journal: Journal, *, beside: Callable[[Callable[[], None]], Beside] = Beside
+        self, journal: Journal, *, beside: Callable[[Callable[[], None]], DiskWork] = DiskWork
     ) -> Opening:
         """Do something while the journal is written aside; if that ends well it is open.
 
@@ -158,7 +158,7 @@ class FileJournal(JournalReader):
             # Whoever saves beside this may be faster; or who opens the next replaces it.
             unlink_quietly(self._path + _ASIDE)
 
-    def closing(self, *, beside: Callable[[Callable[[], None]], Beside] = Beside) -> Closing:
+    def closing(self, *, beside: Callable[[Callable[[], None]], DiskWork] = DiskWork) -> Closing:
         """Remove the journal, and do something else while the disk takes that; durable when it has ended."""
         return Closing(self._path, failed=self._failed, beside=beside)
 
@@ -202,13 +202,13 @@ class Opening:
         content: bytes,
         *,
         failed: Callable[[str, OSError], Storage],
-        beside: Callable[[Callable[[], None]], Beside],
+        beside: Callable[[Callable[[], None]], DiskWork],
     ) -> None:
         self._beside = beside
         self._path = path
         self._content = content
         self._failed = failed
-        self._synced: Beside | None = None
+        self._synced: DiskWork | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -255,12 +255,12 @@ class Closing:
         path: bytes,
         *,
         failed: Callable[[str, OSError], Storage],
-        beside: Callable[[Callable[[], None]], Beside],
+        beside: Callable[[Callable[[], None]], DiskWork],
     ) -> None:
         self._beside = beside
         self._path = path
         self._failed = failed
-        self._synced: Beside | None = None
+        self._synced: DiskWork | None = None
 
     def __enter__(self) -> None:
         self._synced = self._beside(self._remove)

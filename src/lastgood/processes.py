@@ -9,7 +9,7 @@ import os
 
 from lastgood.errors import NotFound
 from lastgood.ids import AGENTS, SESSION_VARIABLE
-from lastgood.model.session import Ancestor, Living, Owner, Usage
+from lastgood.model.session import Ancestor, Living, Owner, ProcessUsage
 from lastgood.procfs import (
     GONE,
     PARENT,
@@ -201,7 +201,7 @@ class ProcFiles:
         """Return the caller and those above it."""
         return [Ancestor(pid=one.pid, started=one.started) for one in _line(self._caller)[0]]
 
-    def usage(self, owner: Owner) -> Usage | None:
+    def usage(self, owner: Owner) -> ProcessUsage | None:
         """Return what an owner and the processes below it use; None where that cannot be told."""
         if owner.pid is None or not self.alive(owner):
             return None
@@ -209,7 +209,7 @@ class ProcFiles:
         # With what the kernel added to a parent when a child of it ended.
         ticks = sum(int(stat[time]) for stat in counted for time in _TIMES)
         pages = sum(int(stat[_RESIDENT]) for stat in counted)
-        return Usage(
+        return ProcessUsage(
             memory_bytes=pages * os.sysconf("SC_PAGE_SIZE"),
             cpu_seconds=ticks / os.sysconf("SC_CLK_TCK"),
         )

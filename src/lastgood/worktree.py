@@ -244,7 +244,7 @@ class FileReader(Protocol):
 class DiskThreads(Protocol):
     """Has the disk do something beside a restore."""
 
-    def beside(self, work: Callable[[], None]) -> files.Beside:
+    def beside(self, work: Callable[[], None]) -> files.DiskWork:
         """Begin something, and return what waits for it."""
 
     def sync_all(self, descriptors: Sequence[int]) -> dict[int, OSError]:

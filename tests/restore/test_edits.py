@@ -17,7 +17,7 @@ import pytest
 
 from lastgood import renames
 from lastgood.directories import Directories
-from lastgood.files import Beside
+from lastgood.files import DiskWork
 from lastgood.model.operation import Outcome, Step
 from lastgood.model.tree import FILE, Entry
 from lastgood.restore.look import discard
@@ -568,7 +568,7 @@ def test_what_was_handed_over_is_not_closed_behind_who_is_interrupted_then(field
 
 def test_what_is_gone_and_open_is_closed_although_who_begins_that_is_interrupted(field: Field) -> None:
     class Interrupted(Threads):
-        def beside(self, work: Act) -> Beside:  # noqa: ARG002 - the protocol's
+        def beside(self, work: Act) -> DiskWork:  # noqa: ARG002 - the protocol's
             raise KeyboardInterrupt
 
     with Directories(field.root) as directories:

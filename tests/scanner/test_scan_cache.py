@@ -23,7 +23,7 @@ from lastgood.model.tree import changed, compare
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner import IGNORED, NAME, NAMES, START, STATE, cache, examine, parallel, read
 from lastgood.scanner import scan as scanner
-from lastgood.scanner.cache import Blocks, CachedTree, Conditions, Details, load, source_of
+from lastgood.scanner.cache import Blocks, CacheConditions, CachedTree, Details, load, source_of
 from lastgood.scanner.examine import Examiner, Node
 from lastgood.scanner.read import Lister, open_file
 from lastgood.scanner.scan import WorkspaceScanner
@@ -756,7 +756,7 @@ def test_a_cache_is_written_without_a_copy_of_it_in_memory(tmp_path: Path) -> No
     for number in range(2_000):
         names = b"\0".join(b"name %d of %d" % (place, number) for place in range(300))
         records[b"%d" % number] = (b"", b"", b"", 0, b"", b"", 0, 0, 0, (), (), (), names, (), 0, 0)
-    conditions = Conditions(root=b"/w", generation="g", policy=b"", index=b"", tree=(b"", b""))
+    conditions = CacheConditions(root=b"/w", generation="g", policy=b"", index=b"", tree=(b"", b""))
     tree = CachedTree(conditions, records=records, details=Details(folder, b""))
     tracemalloc.start()
     try:

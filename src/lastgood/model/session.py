@@ -146,7 +146,7 @@ class Living(Value):
     command: Text
 
 
-class Usage(Value):
+class ProcessUsage(Value):
     """What some processes use: resident memory in bytes, processor time in seconds."""
 
     memory_bytes: int

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     # (object id, CRC-32 of the entry's bytes, their number)
     Made = tuple[bytes, int, int]
     # What was handed over, what came of each part of it in order, and the bytes of all entries.
-    Answer = tuple["list[Job] | Files", Sequence[Made], bytes]
+    Answer = tuple["list[Job] | FileBatch", Sequence[Made], bytes]
     # Makes an entry: its CRC-32 and its bytes.
     Make = Callable[[int, bytes], tuple[int, bytes]]
     # Returns the id of a file's content, and whether the entry need not be made.
@@ -55,8 +55,8 @@ _MESSAGE = Struct(">BII")
 _MARK_OF_FILES = 0xFFFFFFFF  # no slot's contents are that long
 
 
-class Files:
-    """Files to be read there, folder by folder."""
+class FileBatch:
+    """FileBatch to be read there, folder by folder."""
 
     __slots__ = ("count", "folders")
 
@@ -87,7 +87,7 @@ class DeflateProcess:
         self.takes_files: bool = files is not None
         self._memory = mmap.mmap(-1, _SLOTS * _SLOT_BYTES)
         self._free = list(range(_SLOTS))
-        self._owed: dict[int, list[Job] | Files] = {}
+        self._owed: dict[int, list[Job] | FileBatch] = {}
         # We keep the receiving end as well: to write to it then never fails.
         self._asked, self._asking = os.pipe()
         memory, asked = self._memory, self._asked
@@ -112,7 +112,7 @@ class DeflateProcess:
         os.write(self._asking, said)
         return True
 
-    def offer_files(self, batch: Files) -> bool:
+    def offer_files(self, batch: FileBatch) -> bool:
         """Hand over files to be read; False if there is no room for them."""
         words = dumps([*batch.folders])
         if not self._free or len(words) > _SLOT_BYTES:
@@ -134,16 +134,16 @@ class DeflateProcess:
             body, rows = _get(self._memory, slot, size=size, told=told)
             batch = self._owed.pop(slot)
             self._free.append(slot)
-            if not isinstance(batch, Files):
+            if not isinstance(batch, FileBatch):
                 rows = [(oid, *row) for (_, oid, _), row in zip(batch, rows, strict=True)]
             yield batch, rows, body
 
     def settle(self) -> Iterator[Answer]:
         """Wait for what is owed, and yield it."""
-        owes_files = any(isinstance(batch, Files) for batch in self._owed.values())
+        owes_files = any(isinstance(batch, FileBatch) for batch in self._owed.values())
         return self.ready(patience=_PATIENCE_WITH_FILES_MS if owes_files else _PATIENCE_MS)
 
-    def left(self) -> Sequence[list[Job] | Files]:
+    def left(self) -> Sequence[list[Job] | FileBatch]:
         """Return what it will not do any more."""
         return [*self._owed.values()]
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lastgood.model.tree import Entry
     from lastgood.objects import Hasher
     from lastgood.objects.borrow import BlobImport
-    from lastgood.objects.deflate_process import Answer, DeflateProcess, FileMaker, Files, Job, Made
+    from lastgood.objects.deflate_process import Answer, DeflateProcess, FileBatch, FileMaker, Job, Made
     from lastgood.objects.pack import PackFile
     from lastgood.objects.read import Packs
     from lastgood.objects.repository import Layout
@@ -171,13 +171,13 @@ class Deflater:
         self._second = begin(self._compressed, files=files)
         return self._second is not None
 
-    def offer_files(self, folders: Sequence[Folder]) -> Files | None:
+    def offer_files(self, folders: Sequence[Folder]) -> FileBatch | None:
         """Hand files over to be read, hashed and compressed; None if nobody takes them now."""
-        from lastgood.objects.deflate_process import Files
+        from lastgood.objects.deflate_process import FileBatch
 
         if self._second is None or not self._second.takes_files:
             return None
-        batch = Files(folders)
+        batch = FileBatch(folders)
         return batch if self._second.offer_files(batch) else None
 
     def drain(self) -> None:

@@ -11,7 +11,7 @@ from _thread import start_new_thread
 from lastgood import renames
 from lastgood.directories import is_nowhere
 from lastgood.errors import CROWDED, Storage
-from lastgood.files import Beside, sync_all
+from lastgood.files import DiskWork, sync_all
 from lastgood.model.tree import DIRECTORY, FILE, LINK, same_content
 from lastgood.paths import ancestors, join, parent, to_text
 from lastgood.restore.look import entry_at
@@ -69,7 +69,7 @@ class Site:
         self._stamp = stamp
         # Files that are gone, and open still.
         self._gone: list[int] = []
-        self._closing: Beside | None = None
+        self._closing: DiskWork | None = None
 
     def hold(self, descriptor: int) -> None:
         """Keep a file that is gone open until `close_gone`."""
@@ -350,9 +350,9 @@ class Threads:
             if not last:
                 self._idle.append(told)
 
-    def beside(self, work: Work) -> Beside:
+    def beside(self, work: Work) -> DiskWork:
         """Do so, and return what waits for it."""
-        return Beside(work, begin=self.begin)
+        return DiskWork(work, begin=self.begin)
 
     def sync_all(self, descriptors: Sequence[int]) -> dict[int, OSError]:
         """Sync files or directories, and return what went wrong by descriptor."""

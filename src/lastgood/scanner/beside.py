@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lastgood.engine import Folder
     from lastgood.scanner import Evidence
-    from lastgood.scanner.read import FileReader
+    from lastgood.scanner.read import ContentReader
 
     Node = Any  # of `examine`, which imports this
     # A directory, places of rows in it, and the id for each: b"" where the file has to be read again.
@@ -33,7 +33,7 @@ _BYTES_A_FILE = 256
 class ReadBeside:
     """The files that wait to be handed over, and those that were."""
 
-    def __init__(self, reader: FileReader) -> None:
+    def __init__(self, reader: ContentReader) -> None:
         self._writer = reader.writer
         self._root = reader.root
         self._clock = reader.clock

@@ -55,7 +55,7 @@ _LARGE_BYTES = 1 << 17
 _BLOCK_BYTES = 1 << 20
 
 
-class Conditions(Value):
+class CacheConditions(Value):
     """What the records depend on besides the files: if it differs, they are looked at anew.
 
     ``policy`` stands for the settings and the rules outside the workspace, ``index`` for the
@@ -185,7 +185,7 @@ class CachedTree:
 
     def __init__(
         self,
-        conditions: Conditions | None,
+        conditions: CacheConditions | None,
         *,
         records: MutableMapping[bytes, Record],
         details: Details,
@@ -196,7 +196,7 @@ class CachedTree:
         self.states: dict[bytes, bytes] = {} if states is None else states
         self.folders: list[StatCache] = [] if folders is None else folders
         self.source: Source | None = source
-        self.conditions: Conditions | None = conditions
+        self.conditions: CacheConditions | None = conditions
         self.records: MutableMapping[bytes, Record] = records
         self.details: Details = details
 
@@ -206,7 +206,7 @@ class CachedTree:
         top = self.records.get(b"")
         return top is not None and top[FILES] >= WORTHWHILE_FILES
 
-    def followed(self, conditions: Conditions, *, records: MutableMapping[bytes, Record]) -> CachedTree:
+    def followed(self, conditions: CacheConditions, *, records: MutableMapping[bytes, Record]) -> CachedTree:
         """Return what a later look came to, whose rows are among these."""
         return CachedTree(
             conditions,
@@ -331,7 +331,9 @@ def load(folder: bytes, root: bytes) -> CachedTree:
     if found is None or found[0][0] != root:
         return CachedTree(None, records={}, details=Details(folder, b""))
     (known_root, generation, policy, index, tree), name, records = found
-    conditions = Conditions(root=known_root, generation=generation, policy=policy, index=index, tree=tree)
+    conditions = CacheConditions(
+        root=known_root, generation=generation, policy=policy, index=index, tree=tree
+    )
     return CachedTree(conditions, records=records, details=Details(folder, name), source=source)
 
 

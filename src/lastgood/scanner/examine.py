@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from lastgood.scanner import Evidence, Record, Row
     from lastgood.scanner.beside import Came, ReadBeside
     from lastgood.scanner.cache import Packed
-    from lastgood.scanner.read import FileReader, Listing
+    from lastgood.scanner.read import ContentReader, Listing
     from lastgood.scanner.select import DirectorySelector, Selection, Selector
 
 
@@ -164,7 +164,7 @@ class Examiner:
         self,
         selector: Selector,
         *,
-        reader: FileReader,
+        reader: ContentReader,
         cap: int,
         late: Callable[[], bool],
         gone: set[bytes],

@@ -264,7 +264,7 @@ def _fields(path: bytes, *, named: bytes) -> list[bytes]:
     return []
 
 
-class FileReader:
+class ContentReader:
     """Reads entries of open directories and hands their bytes to the writer.
 
     ``exact_on`` returns, for the open ``root``, the device on which no change leaves the times that a look

@@ -25,7 +25,7 @@ from lastgood.host import ScanRequest, ScanResult, SystemClock
 from lastgood.ignore import UNREADABLE
 from lastgood.model.checkpoint import GitState, IgnoreState, NestedRepository
 from lastgood.model.tree import Gap, TreeId
-from lastgood.scanner.cache import CachedTree, Conditions, Details
+from lastgood.scanner.cache import CacheConditions, CachedTree, Details
 from lastgood.scanner.scan import WorkspaceScanner
 from lastgood.scanner.scanned import WorkspaceScan
 from lastgood.settings import CaptureSettings
@@ -312,7 +312,7 @@ def scan_of(plain: Plain, *, folder: bytes, objects: ObjectReader, known: Cached
     if records is None:
         assert known is not None
         records = known.records
-    conditions = Conditions(**plain["conditions"])
+    conditions = CacheConditions(**plain["conditions"])
     snapshot = CachedTree(conditions, records=records, details=details, source=plain["source"])
     return WorkspaceScan(
         _result_of(plain["result"]),

@@ -32,9 +32,9 @@ from lastgood.scanner import (
     UNSTABLE,
     cache,
 )
-from lastgood.scanner.cache import CachedTree, CacheMemory, Conditions, Details, DetailsLost
+from lastgood.scanner.cache import CacheConditions, CachedTree, CacheMemory, Details, DetailsLost
 from lastgood.scanner.examine import Examiner
-from lastgood.scanner.read import FileReader, Lister, multigrain_device, open_root, proving_device
+from lastgood.scanner.read import ContentReader, Lister, multigrain_device, open_root, proving_device
 from lastgood.scanner.scanned import IgnoreFiles, WorkspaceScan
 from lastgood.scanner.select import (
     Forced,
@@ -339,7 +339,7 @@ class WorkspaceScanner:
         return found
 
     def _quick_check(
-        self, known: CachedTree, *, root: int, reader: FileReader, begun: ScanBegun | None
+        self, known: CachedTree, *, root: int, reader: ContentReader, begun: ScanBegun | None
     ) -> QuickCheck:
         lister = Lister(
             device=_proving(root, known),
@@ -353,9 +353,9 @@ class WorkspaceScanner:
         check.shared = begun.look
         return check
 
-    def _reader(self, request: ScanRequest, root: int, writer: ObjectWriter) -> FileReader:
+    def _reader(self, request: ScanRequest, root: int, writer: ObjectWriter) -> ContentReader:
         cap = request.settings.max_file_size
-        return FileReader(writer, root=root, clock=self._clock, cap=cap, exact_on=self._exact_on)
+        return ContentReader(writer, root=root, clock=self._clock, cap=cap, exact_on=self._exact_on)
 
     def _found(self, scan_pass: ScanPass, outside: Outside) -> WorkspaceScan:
         records, known = scan_pass.records, scan_pass.known
@@ -389,7 +389,7 @@ class Outside:
         texts, index = self.project.outer_texts(settings), self.project.signature
         asked = place, settings, request.generation, request.left_by, texts, index
         self.rules: IgnoreState
-        self.conditions: Conditions
+        self.conditions: CacheConditions
         for known, self.rules, self.conditions in _latest:
             if known == asked:
                 return
@@ -399,7 +399,7 @@ class Outside:
 
 
 # What the last scan was asked and found outside, with what came of it: a process scans again and again.
-_latest: list[tuple[object, IgnoreState, Conditions]] = []
+_latest: list[tuple[object, IgnoreState, CacheConditions]] = []
 
 
 class QuickCheck:
@@ -492,12 +492,12 @@ class ScanPass:
         check: QuickCheck,
         trust: Trust,
         objects: ObjectReader,
-        reader: FileReader,
+        reader: ContentReader,
         bounds: ScanLimits,
     ) -> None:
         known = check.known
         self.known: CachedTree = known
-        self.reader: FileReader = reader
+        self.reader: ContentReader = reader
         self._bounds, self._token, self._began = bounds, outside.conditions.policy, check.began
         forced = Forced(request.forced, fresh=request.fresh)
         previous = Previous(request.previous, objects=objects)
@@ -603,13 +603,13 @@ def _proving(root: int, known: CachedTree) -> int | None:
     return None if 0 < len(known.records) < _SEVERAL_DIRECTORIES else proving_device(root)
 
 
-def _conditions(request: ScanRequest, rules: IgnoreState, *, index: bytes) -> Conditions:
+def _conditions(request: ScanRequest, rules: IgnoreState, *, index: bytes) -> CacheConditions:
     settings = request.settings
     where = relative(request.store, request.root)
     texts = (rules.excludes, rules.includes, rules.info_exclude, rules.global_exclude, rules.readable)
     patterns = (texts, settings.built_in_includes)
     policy = dumps((settings.max_file_size, patterns, where, LONGEST_PATH, DEEPEST, request.left_by), 2)
-    return Conditions(
+    return CacheConditions(
         root=request.root,
         generation=request.generation,
         policy=digest(policy),
@@ -628,7 +628,7 @@ def _names_of(restores: tuple[str, ...]) -> Callable[[bytes], bool] | None:
 
 
 def _trust(
-    known: Conditions | None, now: Conditions, *, previous: TreeId | None, writer: ObjectWriter
+    known: CacheConditions | None, now: CacheConditions, *, previous: TreeId | None, writer: ObjectWriter
 ) -> Trust:
     """Return what a cache proves; of the objects nothing where its own tree is not stored.
 

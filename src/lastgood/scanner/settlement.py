@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lastgood.host import Clock
     from lastgood.scanner.examine import Unsettled
-    from lastgood.scanner.read import FileReader
+    from lastgood.scanner.read import ContentReader
 
 
 # Twice the longest tick of a kernel's clock, in nanoseconds: so long a scan waits at its end.
@@ -34,7 +34,7 @@ class Settlement:
         self,
         root: int,
         *,
-        reader: FileReader,
+        reader: ContentReader,
         clock: Clock,
         sleep: Callable[[float], None],
         late: Callable[[], bool],
