@@ -7,7 +7,7 @@ import os
 from lastgood.catalogue import Query
 from lastgood.errors import Ambiguous, Damaged, NotFound, Usage, count
 from lastgood.model.session import CurrentWork, Owner, SessionReport
-from lastgood.paths import join, printable
+from lastgood.paths import join, printable, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -372,7 +372,7 @@ def left_elsewhere(context: Context) -> tuple[HealthNote, ...]:
     notes = [*gone_below(context.catalogue, os.fsdecode(context.root), machine=context.row.machine)]
     for row in _lookalikes(context):
         place = printable(row.path)
-        hint = f"if this is that project: lastgood workspace attach {_quoted(place)}"
+        hint = f"if this is that project: lastgood workspace attach {quoted(row.path)}"
         there = context.replace(key=row.key, row=row, session=None)
         for one in (left := (*unfinished(there), *unattended(there))):
             goal = "" if one.session.goal is None else f" ({printable(one.session.goal)})"
@@ -403,7 +403,7 @@ def gone_below(catalogue: CatalogueReader, folder: str, *, machine: str) -> tupl
             HealthNote(
                 code="gone-below",
                 message=f"{name}, in this folder, is gone and has {count(number, 'checkpoint')}",
-                hint=f"bring it back: lastgood -C {_quoted(printable(row.path))} restore @",
+                hint=f"bring it back: lastgood -C {quoted(row.path)} restore @",
             )
         )
     return tuple(notes)
@@ -418,7 +418,7 @@ def begun_beside(context: Context) -> tuple[HealthNote, ...]:
             code="moved-here",
             message=_held_there(context, row, number),
             hint="if it was moved here, forget the checkpoint just made: lastgood workspace forget ."
-            f"\nthen take the others over: lastgood workspace attach {_quoted(printable(row.path))}",
+            f"\nthen take the others over: lastgood workspace attach {quoted(row.path)}",
         )
         for row in _lookalikes(context)
         if (number := context.catalogue.count(row.key, guards=False))
@@ -467,12 +467,6 @@ def _is_alike(context: Context, row: WorkspaceRow) -> bool:
         return False
     here = sum(os.path.lexists(join(context.root, name)) for name in names)
     return here > 1 and here * 2 > len(names)
-
-
-def _quoted(text: str) -> str:
-    from shlex import quote  # lazily: only a folder that was moved pays for it
-
-    return quote(text)
 
 
 def living_sessions(context: Context, *, brief: bool = False) -> tuple[SessionReport, ...]:

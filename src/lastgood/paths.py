@@ -120,6 +120,13 @@ def printable(text: str) -> str:
     return "".join(ch if ch.isprintable() and ch not in _DIRECTION else _escape(ch) for ch in text)
 
 
+def quoted(path: bytes | str) -> str:
+    """Return a path as a shell takes it, fit for a terminal: for commands that a hint names."""
+    from shlex import quote  # lazily: only what is refused pays for it
+
+    return quote(printable(to_text(path) if isinstance(path, bytes) else path))
+
+
 _DIRECTION = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 

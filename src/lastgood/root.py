@@ -7,7 +7,7 @@ import stat
 
 from lastgood.errors import NotFound, Unsafe
 from lastgood.files import sync_directory
-from lastgood.paths import printable, to_text
+from lastgood.paths import printable, quoted, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def gone(root: bytes) -> NotFound:
     """Return what is said to whoever needs a workspace's folder that is not there."""
     return NotFound(
         f"the workspace {printable(to_text(root))} is gone: there is no such folder any more",
-        hint=f"make it again: lastgood -C {_quoted(root)} restore @"
-        f"\nif it was moved: lastgood -C NEW_PLACE workspace attach {_quoted(root)}",
+        hint=f"make it again: lastgood -C {quoted(root)} restore @"
+        f"\nif it was moved: lastgood -C NEW_PLACE workspace attach {quoted(root)}",
     )
 
 
@@ -39,15 +39,15 @@ def no_folder(root: bytes) -> Unsafe:
     shown = printable(to_text(root))
     if os.path.islink(root):
         to = os.path.realpath(root)
-        attach = f"lastgood -C {_quoted(to)} workspace attach {_quoted(root)}"
+        attach = f"lastgood -C {quoted(to)} workspace attach {quoted(root)}"
         return Unsafe(
             f"{shown} is a link now, to {printable(to_text(to))}",
             hint=f"if the workspace was moved there: {attach}"
-            f"\nelse take the link away, then: lastgood -C {_quoted(root)} restore @",
+            f"\nelse take the link away, then: lastgood -C {quoted(root)} restore @",
         )
     return Unsafe(
         f"{shown} is no folder any more: something else lies in its place",
-        hint=f"move that away, then: lastgood -C {_quoted(root)} restore @",
+        hint=f"move that away, then: lastgood -C {quoted(root)} restore @",
     )
 
 
@@ -91,9 +91,3 @@ def is_folder(root: bytes) -> bool:
         return stat.S_ISDIR(os.lstat(root).st_mode)
     except OSError:
         return False
-
-
-def _quoted(path: bytes) -> str:
-    from shlex import quote  # lazily: only what is refused pays for it
-
-    return quote(printable(to_text(path)))

@@ -9,7 +9,7 @@ from _sha1 import sha1
 from lastgood.errors import FULL, Damaged, LastgoodError, Storage, Unsafe, Unsupported
 from lastgood.files import PRIVATE_DIRECTORY, make_directories, read_whole, replace_durably, sync_directory
 from lastgood.model.canonical import Fields, dumps, loads
-from lastgood.paths import printable, to_text
+from lastgood.paths import printable, quoted, to_text
 
 # --- Who and where: the machine, a workspace's key in the store, and whose the store is (S18, S19) ---
 
@@ -159,11 +159,9 @@ def _unsafe(path: bytes, why: str, *, more: str = "") -> Unsafe:
 
 def _way_to_own(path: bytes, user: int) -> str:
     """Return what to do about a store that another user owns; root is mostly there by mistake."""
-    from shlex import quote  # lazily: only what is refused pays for it
-
     if user == 0:
         return "\nif it is meant, do this as that user, without sudo"
-    return f"\nif it is yours, copied here or made by sudo: sudo chown -R {user} {quote(_shown(path))}"
+    return f"\nif it is yours, copied here or made by sudo: sudo chown -R {user} {quoted(path)}"
 
 
 # --- The store's folder: its mark of format, its layout, and how it comes into being ---

@@ -20,7 +20,7 @@ from lastgood.files import (
 )
 from lastgood.ids import sha1_for
 from lastgood.model.checkpoint import CONVERSATION_FORMS, FileExtent, PrefixEvidence
-from lastgood.paths import printable, to_text
+from lastgood.paths import printable, quoted, to_text
 from lastgood.value import cast
 
 TYPE_CHECKING = False
@@ -360,7 +360,7 @@ class TranscriptFiles:
         try:
             found = os.stat(there)
         except OSError as error:
-            mend = f"mkdir -p {_quoted(there)}"
+            mend = f"mkdir -p {quoted(there)}"
             raise NotFound(
                 f"the host's folder {shown} is not there",
                 hint=f"make it again: {mend}\nor {_WITHOUT}",
@@ -369,7 +369,7 @@ class TranscriptFiles:
         if not stat.S_ISDIR(found.st_mode):
             raise NotFound(f"{shown} is no folder", hint=_WITHOUT)
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & _OTHERS_WRITE:
-            mend = f"chmod go-w {_quoted(there)}"
+            mend = f"chmod go-w {quoted(there)}"
             raise Unsafe(
                 f"others can write into {shown}, so no transcript is put there",
                 hint=f"if it is yours, keep them out: {mend}\nor {_WITHOUT}",
@@ -452,12 +452,6 @@ class TranscriptFiles:
     def tidy(self, path: bytes) -> None:
         """Remove what a killed `place` of a file left beside it."""
         self.remove(_aside_of(path))
-
-
-def _quoted(path: bytes) -> str:
-    from shlex import quote  # lazily: only what is refused pays for it
-
-    return quote(printable(to_text(path)))
 
 
 def _encoded(evidence: PrefixEvidence, source: bytes) -> bytes:
