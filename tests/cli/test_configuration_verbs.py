@@ -340,6 +340,14 @@ def test_a_broken_file_of_the_project_stops_nothing(kept: Command) -> None:
     assert "pyproject.toml is not TOML" in kept("save", "by another name").err
 
 
+def test_what_is_to_be_done_about_several_faults_is_said_once(kept: Command) -> None:
+    """K7: as where somebody writes all that may be set into the project's file."""
+    (kept.project / ".lastgood.toml").write_text('durability = "fast"\n[retention]\nmax_checkpoints = 5\n')
+    for said in (kept("save", "again").err, kept("status").out):
+        assert said.count("going on without that") == 2
+        assert said.count("put the rest into your own file") == 1
+
+
 def test_what_is_wrong_is_told_by_programs_documents_too(kept: Command) -> None:
     """K7: standard output is the one document, whatever is said beside it."""
     (kept.project / "a.txt").write_text("ruined\n")

@@ -8,8 +8,10 @@ from lastgood.paths import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
+    from collections.abc import Iterator, Sequence
 
     from lastgood.cli.grammar import Call
+    from lastgood.model.checkpoint import HealthNote
 
 
 # A word as `quoted` and `shlex.quote` write it.
@@ -19,6 +21,14 @@ WORD = r"""(?:\$'(?:[^'\\]|\\.)*'|'[^']*'|"[^"]*"|\\.|[^\s'"\\])+"""
 def hint_lines(text: str, call: Call | None) -> list[str]:
     """Return a hint as lines to be shown, its commands completed."""
     return [printable(line) for line in typable(completed(text, call)).split("\n")]
+
+
+def note_lines(notes: Sequence[HealthNote], call: Call | None) -> Iterator[tuple[str, bool]]:
+    """Yield what notes say, each with whether it is no hint; one that is the same for several comes once."""
+    for place, note in enumerate(notes):
+        yield printable(note.message), True
+        if note.hint and all(after.hint != note.hint for after in notes[place + 1 : place + 2]):
+            yield from ((line, False) for line in hint_lines(note.hint, call))
 
 
 def typable(text: str) -> str:

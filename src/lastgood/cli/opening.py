@@ -57,11 +57,11 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: b
     if purpose == "find" and call.has("store"):
         _tell_absent(call)
     # What reads the configuration itself refuses what is wrong with it, and says so.
-    for note in () if call.verb.name == "config" else opened.remarks:
-        from lastgood.cli.hints import hint_lines
+    if opened.remarks and call.verb.name != "config":
+        from lastgood.cli.hints import note_lines
 
-        hint = "\n  ".join(hint_lines(note.hint, call))
-        text = f"lastgood: {printable(note.message)}\n  {hint}\n"
+        lines = note_lines(opened.remarks, call)
+        text = "".join(f"lastgood: {said}\n" if first else f"  {said}\n" for said, first in lines)
         os.write(2, text.encode("utf-8", "replace"))
     return opened
 

@@ -100,7 +100,7 @@ def _sum_up(report: PruneReport, words: tuple[str, str], call: Call, console: Co
     freed = size(report.freed_bytes)
     if report.free_after is not None:
         free = "would be freed" if report.dry_run else "are freed"
-        console.line(f"about {freed} {free} after {moment(report.free_after)} at the earliest")
+        console.sentence(f"about {freed} {free} after {moment(report.free_after)} at the earliest")
     elif report.remove or report.lost:
         free = f"about {freed} would be freed at once" if report.dry_run else f"{freed} freed"
         console.line(f"{free}; this cannot be undone")

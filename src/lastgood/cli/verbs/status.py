@@ -6,7 +6,7 @@ import os
 import time
 
 from lastgood.cli.folding import row_of, worked_by
-from lastgood.cli.hints import hint_lines
+from lastgood.cli.hints import hint_lines, note_lines
 from lastgood.cli.opening import CHANGES, STATES, ProgressLine
 from lastgood.cli.plans import going_on, owner
 from lastgood.cli.progress import standing
@@ -199,9 +199,8 @@ def _facts(
         facts.append(("durability", report.durability))
     if whole and not report.health:
         facts.append(("health", console.styled("good", "green")))
-    for note in report.health:
-        facts.append(("health", console.styled(printable(note.message), "red")))
-        facts += [("", f"  {line}") for line in hint_lines(note.hint, call)]
+    for said, first in note_lines(report.health, call):
+        facts.append(("health", console.styled(said, "red")) if first else ("", f"  {said}"))
     return [*facts, *(("project adds", printable(one)) for one in report.project_settings)]
 
 
