@@ -47,6 +47,11 @@ def ancestors(path: bytes) -> list[bytes]:
     return found
 
 
+def folded(path: bytes) -> bytes:
+    """Return what all spellings of a path have in common that differ in upper and lower case alone."""
+    return path.lower() if path.isascii() else to_bytes(to_text(path).casefold())
+
+
 def unknown(path: bytes, known: Container[bytes]) -> list[bytes]:
     """Return a path and the directories above it up to the nearest known one, outermost first.
 

@@ -9,7 +9,7 @@ from lastgood.errors import NotFound, Unsafe
 from lastgood.model.operation import DISCARDED, NOT_BACK, Step
 from lastgood.model.path_safety import Inspection, refuse
 from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, is_directory, same_content
-from lastgood.paths import Covering, ancestors, is_beyond, join, parent, printable, to_text, ways
+from lastgood.paths import Covering, ancestors, folded, is_beyond, join, parent, printable, to_text, ways
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -476,7 +476,7 @@ class Planner:
     ) -> None:
         if want is not None and want.mode & ~PERMISSION_BITS:
             want = want.replace(mode=want.mode & PERMISSION_BITS)
-        if action in {"write", "mkdir"} and is_unheld(have):
+        if action in MAKING and is_unheld(have):
             self.unheld.append(path)
         self.steps.append(Step(path=path, action=action, want=want, have=have, reason=reason, forced=forced))
 
@@ -524,6 +524,7 @@ FEW_DELETIONS = 50
 # In which order steps are taken: what is to hold others first, what takes something away last (rule T5).
 ORDER: tuple[Action, ...] = ("mkdir", "write", "chmod", "delete", "rmdir")
 _TOUCHING: frozenset[Action] = frozenset(ORDER)
+MAKING: frozenset[Action] = frozenset({"mkdir", "write"})
 _SHOWN = 10
 
 
@@ -566,6 +567,13 @@ def in_order(steps: Iterable[Step]) -> tuple[Step, ...]:
         # Shallow first, but directories are removed deep first.
         bucket.sort(key=_path, reverse=action == "rmdir")
     return tuple(step for bucket in by.values() for step in bucket)
+
+
+def are_alike(steps: Sequence[Step]) -> bool:
+    """Tell whether something is to be made whose name differs in case alone from one that is not wanted."""
+    there = {folded(step.path) for step in steps if step.want is None}
+    making = (step for step in steps if step.have is None and step.action in MAKING) if there else ()
+    return any(folded(step.path) in there for step in making)
 
 
 def inverse(steps: Iterable[Step]) -> tuple[Step, ...]:

@@ -21,6 +21,7 @@ from lastgood.restore.execution import PlanExecution, loses_content, place_of
 from lastgood.restore.plan import (
     DeletionEvidence,
     Since,
+    are_alike,
     barred,
     conflicts,
     identify,
@@ -565,6 +566,23 @@ def _steps(
     paths: tuple[bytes, ...],
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     evidence = evidence_of(request.target, files, snapshot)
+    steps, merged = _steps_by_name(view, request, snapshot, files=files, paths=paths, evidence=evidence)
+    if merged or not are_alike(steps):
+        return steps, merged
+    from lastgood.restore.spellings import as_spelt
+
+    return as_spelt(steps, evidence.look), merged
+
+
+def _steps_by_name(
+    view: View,
+    request: RestoreRequest,
+    snapshot: WorkspaceSnapshot,
+    *,
+    files: Files,
+    paths: tuple[bytes, ...],
+    evidence: DeletionEvidence,
+) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     if request.agent is not None:
         from lastgood.restore.only_agent import agent_steps
 
