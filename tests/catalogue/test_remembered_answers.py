@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from types import FrameType
 
 import pytest
 
-from lastgood.catalogue import WorkspaceRow
+from lastgood.catalogue import WorkspaceRow, rows
 from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.work import SessionTransaction
 from lastgood.errors import LastgoodError, Unsupported
@@ -17,6 +19,7 @@ from lastgood.model.operation import Instant, Operation
 from lastgood.model.session import Owner, Session
 from lastgood.testing.clock import FakeClock
 from tools.looks import looks_at
+from tools.values import not_none
 
 KEY = "aa" * 10
 OTHER = "bb" * 10
@@ -189,6 +192,42 @@ def test_an_operation_says_where_its_workspace_stood_when_it_was_recorded(
     assert made.stood == third.id
     assert [made] == other.operations(KEY)
     assert catalogue.stands_at(KEY) == other.stands_at(KEY) == second.id
+
+
+@pytest.mark.parametrize(("moves", "waits"), [(1, []), (9, [True])])
+def test_nobody_waits_while_an_operation_is_written_out(
+    catalogue: SqliteCatalogue,
+    other: SqliteCatalogue,
+    save: Callable[..., Checkpoint],
+    moves: int,
+    waits: list[bool],
+) -> None:
+    """One of 100,000 steps takes a fifth of a second; one moved again and again is written under the lock."""
+    places = [save(number) for number in range(12)]
+    left = iter(places[:moves])
+    encoded: list[bool] = []
+
+    def watch(frame: FrameType, event: str, _: object) -> None:
+        if event != "call" or frame.f_code is not rows.operation_columns.__code__:
+            return
+        sys.setprofile(None)
+        is_held = not_none(catalogue._database._connection).in_transaction
+        encoded.append(is_held)
+        if not is_held and (place := next(left, None)) is not None:
+            moved = Operation(id=f"op_{place.id}", workspace_key=KEY, type="restore", at=1, stands=place.id)
+            other.add_operation(moved)
+        sys.setprofile(watch)
+
+    operation = Operation(id="op_1", workspace_key=KEY, type="restore", at=1, stands=places[0].id)
+    sys.setprofile(watch)
+    try:
+        made = catalogue.add_operation(operation.replace(stood=places[-1].id))
+    finally:
+        sys.setprofile(None)
+
+    assert [held for held in encoded if held] == waits
+    assert made.stood == places[min(moves, len(encoded) - len(waits)) - 1].id
+    assert made == other.operations(KEY)[0]
 
 
 def test_what_is_not_known_is_found_by_one_look_at_the_file(

@@ -67,6 +67,8 @@ _REDUCE = "UPDATE checkpoint SET (commit_id, tree, modes, gaps, manifest) = (?, 
 _LEAST_SPARE = 1 << 18
 _MOST_KEPT = 1 << 26
 _A_PART = 4
+# So often an operation is written out again before others are kept waiting for that.
+_MISTAKEN_MOST = 3
 # What a row takes beside its long columns, in bytes.
 _ROW = "length(manifest) + length(gaps) + 500"
 
@@ -622,6 +624,14 @@ def _refuse_overtaken(connection: sqlite3.Connection, key: str, *, since: rows.R
         )
 
 
+class _StoodElsewhere(Exception):
+    """A workspace does not stand where an operation says that it stood; nothing was written."""
+
+    def __init__(self, stood: str | None) -> None:
+        super().__init__(stood)
+        self.stood = stood
+
+
 class CatalogueWriter(CatalogueReader):
     """Facts that saves, restores and marks change, each durably and in one step of its own."""
 
@@ -732,6 +742,15 @@ class CatalogueWriter(CatalogueReader):
         Such a one says where the workspace stood, too: what it said of that before is a guess. Its
         ``workspace`` is added with it unless that is there.
         """
+        for _ in range(_MISTAKEN_MOST):
+            try:
+                return self._recorded(operation, workspace=workspace, at_once=False)
+            except _StoodElsewhere as error:
+                operation = operation.replace(stood=error.stood)
+        return self._recorded(operation, workspace=workspace, at_once=True)
+
+    def _recorded(self, operation: Operation, *, workspace: WorkspaceRow | None, at_once: bool) -> Operation:
+        """Record an operation; if the workspace stood elsewhere `_StoodElsewhere`, or mend it ``at_once``."""
         key, stands = operation.workspace_key, operation.stands
         guessed = rows.operation_columns(operation)  # nobody waits for that
 
@@ -739,6 +758,8 @@ class CatalogueWriter(CatalogueReader):
             made, columns = operation, guessed
             stood = None if stands is None else rows.stood(connection, key)
             if made.stood != stood:
+                if not at_once:
+                    raise _StoodElsewhere(stood)
                 made = made.replace(stood=stood)
                 columns = rows.operation_columns(made)
             _inserted(connection, _OPERATION, columns, workspace=workspace)
