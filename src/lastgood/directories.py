@@ -128,6 +128,8 @@ class Directories:
         self._changeable: set[bytes] = set()
         self._nearby = Nearby(self._root)
         self.unlocked: dict[bytes, int] = dict(closed)
+        # Those that were made: what their permissions become.
+        self._made: dict[bytes, Callable[[int], int]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -185,14 +187,35 @@ class Directories:
             os.close(there)
         return mounts[0] != mounts[1] if all(mounts) else None
 
+    def add_made(self, path: bytes, change: Callable[[int], int]) -> None:
+        """Know a directory that was just made, and what its permissions become in the end.
+
+        It is opened, for by its descriptor it gets them wherever somebody moves it meanwhile. If that is
+        closed before the end it gets them then, unless they would keep out who goes on to work in it.
+        """
+        self._made[path] = change
+        try:  # noqa: SIM105 - contextlib costs start-up time
+            self.open(path)
+        except OSError:  # it is gone already: whatever is done in it tells that
+            pass
+
     def set_mode(self, path: bytes, change: Callable[[int], int]) -> None:
-        """Change the permissions of a directory."""
+        """Change the permissions of a directory, of one that is open wherever it is by now.
+
+        Raises OSError all the same if it is not at its path any more.
+        """
         self._changeable.discard(path)
-        if not path:
-            os.fchmod(self._root, change(stat.S_IMODE(os.fstat(self._root).st_mode)))
-            return
         above, _, name = path.rpartition(b"/")
-        change_mode(name, self.open(above), change, only=os.O_DIRECTORY)
+        if path and path not in self._open:
+            change_mode(name, self.open(above), change, only=os.O_DIRECTORY)
+            return
+        descriptor = self._known(path)
+        found = os.fstat(descriptor)
+        os.fchmod(descriptor, change(stat.S_IMODE(found.st_mode)))
+        if path:
+            now = os.stat(name, dir_fd=self.open(above), follow_symlinks=False)
+            if (now.st_dev, now.st_ino) != (found.st_dev, found.st_ino):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
     def lock_again(self, path: bytes) -> None:
         """Give a directory its permissions back, unless somebody has set others meanwhile."""
@@ -263,8 +286,21 @@ class Directories:
         found = os.fstat(descriptor)
         self._unlock(path, descriptor, found, need=_OWNER_READS)
         if len(self._open) > MOST_OPEN:
-            os.close(self._open.pop(next(iter(self._open))))
+            self._close_oldest()
         return descriptor, found
+
+    def _close_oldest(self) -> None:
+        path = next(iter(self._open))
+        descriptor = self._open.pop(path)
+        try:
+            if path in self._made:
+                mode = self._made.pop(path)(stat.S_IMODE(os.fstat(descriptor).st_mode))
+                if mode & _OWNER_WRITES == _OWNER_WRITES:
+                    os.fchmod(descriptor, mode)
+        except OSError:  # it is tried again in the end, and told then
+            pass
+        finally:
+            os.close(descriptor)
 
     def _unlock(self, path: bytes, descriptor: int, found: os.stat_result, *, need: int) -> None:
         if found.st_mode & need == need or found.st_uid != self._user:

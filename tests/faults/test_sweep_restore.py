@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from faults.injector import Blow, Injector, Trial
@@ -15,6 +17,7 @@ from faults.scenes import (
 )
 from faults.stage import Stage, differences
 from faults.sweep import FAILED, WAYS, sweep, sweep_both_ways
+from lastgood.directories import MOST_OPEN
 
 pytestmark = pytest.mark.faults
 
@@ -30,6 +33,36 @@ def test_a_restore_killed_at_any_call_is_finished_or_taken_back(injector: Inject
         assert_nothing_lost(stage, start, where)
 
     sweep_both_ways(injector, stage, "restore", {"ref": "first"}, blow=Blow(), check=check, points=56)
+
+
+def test_a_restore_of_more_folders_than_stay_open_killed_at_any_call_is_finished_or_taken_back(
+    injector: Injector, stage: Stage
+) -> None:
+    """Some of them get their permissions before anything is written into them."""
+    states = []
+
+    def prepare(stage: Stage) -> None:
+        for number in range(MOST_OPEN + 4):
+            folder = stage.workspace / f"{number}" / "deep"
+            folder.mkdir(parents=True)
+            folder.chmod(0o750 if number % 4 else 0o550)
+            folder.parent.chmod(0o711)
+        (stage.workspace / "0" / "file").write_text("kept\n")
+        (stage.workspace / "9" / "file").write_text("kept\n")
+        with opened(stage) as workspace:
+            states.append(stage.tree())
+            workspace.save("the first state", name="first")
+            shutil.rmtree(stage.workspace)
+            stage.workspace.mkdir()
+            workspace.save("the second state", name="second")
+
+    stage.prepare(prepare)
+    (target,) = states
+
+    def check(trial: Trial, where: str, *, roll_back: bool) -> None:
+        assert_settled(stage, trial, where, start={}, target=target, roll_back=roll_back)
+
+    sweep_both_ways(injector, stage, "restore", {"ref": "first"}, blow=Blow(), check=check, points=16)
 
 
 @FAILED

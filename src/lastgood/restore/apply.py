@@ -231,6 +231,7 @@ class Application:
         self._make_new(step, name, directory)
         self._changed.add(parent(step.path))
         self._modes[step.path] = (number, step.want.mode)
+        self._directories.add_made(step.path, _keeping_special(step.want.mode))
 
     def _make_new(self, step: Step, name: bytes, directory: int) -> None:
         try:
