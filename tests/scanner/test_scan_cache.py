@@ -243,11 +243,11 @@ def test_all_is_walked_through_where_too_many_files_are_open_to_hear_the_twin(de
         f"""
         import os, resource, sys
         from lastgood.host import SystemClock
-        from lastgood.scanner import parallel
-        from lastgood.scanner.cache import load
+        from lastgood.scanner import cache, parallel
+        cache.WORTHWHILE_FILES = 1
         parallel.RESIDENT_BYTES_A_FILE = 1 << 40
         os.sched_getaffinity = lambda _: {{0, 1}}
-        known = load({os.fsencode(desk.cache)!r}, {root!r})
+        known = cache.load({os.fsencode(desk.cache)!r}, {root!r})
         begun = parallel.begin_scan({root!r}, known, clock=SystemClock())
         assert "select" not in sys.modules or "select" in sys.builtin_module_names
         used = max(map(int, os.listdir("/proc/self/fd")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -26,6 +27,8 @@ from lastgood.testing.clock import FakeClock
 from lastgood.workspace import ScannerOfChoice, Workspace, opened
 from tools.desk import Desk
 from tools.killing import Killer
+
+SOURCES = Path(lastgood.__file__).parents[1]
 
 SIZE = 12_345
 
@@ -343,3 +346,34 @@ def test_a_collector_that_was_off_stays_off(workspace: Workspace, looks: Looks) 
     gc.disable()
     workspace.save("one", allow_empty=True)
     assert not gc.isenabled()
+
+
+_SAVING = """
+import os, sys
+import lastgood
+root, store = sys.argv[1:]
+found = []
+def heard(event, told):
+    if event == "open" and isinstance(told[0], bytes) and told[0].endswith(b"/scan.records"):
+        found.append(told)
+sys.addaudithook(heard)
+with lastgood.open(root, store=store, maintenance="off", allow_root=True) as workspace:
+    for _ in range(2):
+        found.clear()
+        workspace.save("again")
+        print(len(found))
+"""
+
+
+@pytest.mark.parametrize("folders", [20, 2_001])
+def test_a_save_reads_the_scan_cache_once_at_most(tmp_path: Path, folders: int) -> None:
+    """Also of more folders than are remembered, in which there are few files."""
+    root, store = tmp_path / "project", tmp_path / "store"
+    for number in range(folders):
+        (root / f"{number % 40}" / f"{number}").mkdir(parents=True)
+    (root / "file").write_text("x")
+    with lastgood.open(root, store=store, maintenance="off", allow_root=True) as workspace:
+        workspace.save("first")
+    words = [sys.executable, "-c", _SAVING, str(root), str(store)]
+    told = subprocess.run(words, env={"PYTHONPATH": str(SOURCES)}, capture_output=True, check=True).stdout
+    assert told.split() == ([b"1", b"0"] if folders < 2_000 else [b"1", b"1"])

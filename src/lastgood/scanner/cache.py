@@ -242,6 +242,10 @@ class CacheMemory:
         """Whether it is known that one process is enough to look."""
         return self.known is not None and not self.known.is_large
 
+    def remembers(self, known: CachedTree) -> bool:
+        """Tell whether what was loaded would not be read again: it is remembered, or there is nothing."""
+        return known.source is None or (self.known is not None and self.known.source == known.source)
+
     def load(self, root: bytes) -> CachedTree:
         """Return what the last scan left; it is read only where somebody else has written since."""
         held = self.known

@@ -83,7 +83,7 @@ def shares_of(records: Mapping[bytes, Record]) -> list[Share]:
 
 
 def begin_scan(root: bytes, known: CachedTree, *, clock: Clock) -> ScanBegun | None:
-    """Begin to look at a workspace of which a scan follows; None where that does not pay, or cannot be."""
+    """Begin to look at a workspace of which a scan follows, if it is large; None where that cannot be."""
     began = clock.now()
     try:
         descriptor = os.open(root, DIRECTORY_FLAGS)
@@ -92,7 +92,8 @@ def begin_scan(root: bytes, known: CachedTree, *, clock: Clock) -> ScanBegun | N
     lister = Lister(device=proving_device(descriptor), clock=clock)
     begun = ScanBegun(descriptor, known, lister=lister, began=began)
     try:
-        begun.look = begin(descriptor, records=known.records, lister=lister)
+        if known.is_large:
+            begun.look = begin(descriptor, records=known.records, lister=lister)
     except BaseException:
         begun.close()
         raise

@@ -99,14 +99,17 @@ class ScannerOfChoice:
         self._is_large = False
 
     def begin(self, root: bytes) -> ScanBegun | None:
-        """Have another process begin to look at a large workspace, where a scan of it would be here."""
+        """Begin what a scan needs not wait for, where it would be here; None where that is nothing.
+
+        Of a large workspace another process begins to look. Of one of many folders the cache is read.
+        """
         if _count() or self._watch() is not None:
             return None
         memory = self._remembering()
         if memory.is_small:
             return None
         known = memory.load(root)
-        if not known.is_large:
+        if not known.is_large and memory.remembers(known):
             return None
         from lastgood.scanner.parallel import begin_scan
 
