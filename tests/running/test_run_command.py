@@ -142,6 +142,15 @@ def test_a_plan_is_looked_for_in_the_folder_of_the_workspace_too(lastgood: Comma
     lastgood("-C", str(lastgood.project), "run", "plan.yaml", cwd=tmp_path)
 
 
+def test_what_to_type_after_a_rollback_is_for_the_workspace_that_was_named(
+    lastgood: Command, plan_file: Callable[..., str], tmp_path: Path
+) -> None:
+    plan = plan_file(task("A", "echo bad > made; false", on_failure="rollback"))
+    there = ("-C", str(lastgood.project))
+    done = lastgood(*there, "run", plan, cwd=tmp_path, expect=3)
+    assert f"comes back with: lastgood -C {lastgood.project} restore ckpt_" in done.out
+
+
 def test_quiet_leaves_out_what_goes_well(lastgood: Command, plan_file: Callable[..., str]) -> None:
     done = lastgood("run", "-q", plan_file(task("A", "echo hello"), task("B", "true")))
     assert [line.partition(" in ")[0] for line in done.out.splitlines()] == [

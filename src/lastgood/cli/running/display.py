@@ -6,6 +6,7 @@ import re
 import time
 from collections import deque
 
+from lastgood.cli.hints import completed, typable
 from lastgood.cli.wording import duration
 from lastgood.errors import count
 from lastgood.ids import short
@@ -272,6 +273,12 @@ class Display:
     def __call__(self, event: RunEvent) -> None:
         """Show one event."""
 
+    def told(self, event: RunEvent, *, command: bool) -> Iterator[Line]:
+        """Yield the lines that say what happened, a command in them for the same workspace and store."""
+        if event.reason is not None:
+            event = event.replace(reason=typable(completed(event.reason, self._console.call)))
+        return told(event, command=command)
+
     def output(self, part: bytes) -> None:
         """Show what a command wrote, if it is shown as it is."""
 
@@ -297,7 +304,7 @@ class PlanLines(Display):
         if self._console.quiet and event.type in _ROUTINE:
             return
         late = () if self._console.quiet else told_late(self._board, command=False)
-        for style, text in (*late, *told(event, command=False)):
+        for style, text in (*late, *self.told(event, command=False)):
             self._console.line(self._console.styled(text, style) if style else text)
         if event.type == "output":
             self._console.line(f"  | {output_line(event.line or '')}")
@@ -314,7 +321,8 @@ class CommandLines(Display):
         elif event.type == "output" and self._console.out_is_terminal:
             self._console.line(output_line(event.line or ""))
             self._console.flush()
-        for style, text in (*told_late(self._board, command=True), *told(event, command=True)):
+        late = told_late(self._board, command=True)
+        for style, text in (*late, *self.told(event, command=True)):
             say = self._console.warn if style in {"yellow", "red"} else self._console.note
             say(text)
 

@@ -10,7 +10,7 @@ from io import StringIO
 from rich.console import Console as Renderer
 from rich.text import Text
 
-from lastgood.cli.running.display import Display, output_line, told, told_late
+from lastgood.cli.running.display import Display, output_line, told_late
 from lastgood.cli.wording import duration, shortened
 from lastgood.errors import Storage, count
 from lastgood.paths import printable
@@ -154,7 +154,7 @@ class LiveDisplay(Display):
         command = self._command is not None
         self._keep(told_late(self._board, command=command))
         if command or event.terminal or event.type not in _SHOWN_BELOW:
-            self._keep(told(event, command=command))
+            self._keep(self.told(event, command=command))
 
     def _keep(self, lines: Iterator[Line]) -> None:
         for style, text in lines:
