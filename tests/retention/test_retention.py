@@ -322,6 +322,7 @@ def test_a_guard_takes_no_place_among_those_asked_for_and_goes_by_its_own_row() 
 
     among = "among the 2 newest"
     assert said(keep=2) == {5: "of the last 7 days, of kind guard", 4: among, 2: among}
+    assert said(keep=1)[4] == "the newest"
     assert set(said(keep=2, retention={"guard": Rungs(last=2)})) == {5, 4, 3, 2}
     assert set(said(keep=2, retention={"guard": Rungs(last=0, daily=1)})) == {5, 4, 2}
     assert set(said(older_than=1 * HOUR)) == set()

@@ -235,8 +235,12 @@ def _numbered(
             found[one.id] = one.id in guards, guards.get(one.id) or _beyond("guard", conditions.retention)
             continue
         place += 1
-        found[one.id] = place <= keep, f"{'among' if place <= keep else 'not among'} the {keep} newest"
+        found[one.id] = place <= keep, f"{'' if place <= keep else 'not '}{_newest(keep)}"
     return found
+
+
+def _newest(number: int) -> str:
+    return "the newest" if number == 1 else f"among the {number} newest"
 
 
 def eviction(checkpoints: Sequence[Checkpoint], decisions: Sequence[Decision]) -> tuple[str, ...]:
@@ -383,7 +387,7 @@ def _by_kind(
     line = [(one, age) for one, age in zip(checkpoints, ages, strict=True) if one.kind == kind]
     for place, (one, age) in enumerate(line):
         if place < rungs.last:
-            kept.setdefault(one.id, f"among the {rungs.last} newest of kind {kind}")
+            kept.setdefault(one.id, f"{_newest(rungs.last)} of kind {kind}")
             continue
         reasons = []
         if keeping.whole and age <= keeping.whole:
