@@ -87,43 +87,21 @@ def _clear_begun(context: Context) -> None:
 
 def _go_on(recovering: RecoverTransaction, journal: Journal, *, roll_back: bool) -> SettledRestore:
     """Apply what is left of the plan in a journal, or of the way back from it."""
-    context, plan = recovering.context, journal.plan
+    plan = journal.plan
     steps = plan.of("mkdir", "write", "chmod", "delete", "rmdir")
     found = _cleared(recovering, journal, steps)
     touched = tuple(step.path for step in steps if not of_directories(step))
     with WorkspaceSnapshot(recovering, forced=touched) as snapshot:
-        with snapshot.looking():
-            others = {step.path for step in steps if is_foreign(step, snapshot.actual(step.path))}
-            ours = tuple(step for step in steps if step.path not in others)
-            remaining = retarget_steps(
-                (reversed_step(step) for step in ours) if roll_back else ours, snapshot.actual
-            )
-        # A release that did not look may have begun with what nothing can hold: the rest goes on without it.
-        unfit = {fault.path: fault.reason for fault in link_faults(remaining, context.engine)}
-        left = plan.replace(
-            steps=tuple(step for step in remaining if step.path not in unfit),
-            parts=parts.reversed_parts(plan.parts) if roll_back else plan.parts,
-            merged=(),
-        )
-        execution = (RollBack if roll_back else ResumedExecution)(
-            restoring=recovering,
-            plan=left,
-            snapshot=snapshot,
-            before=f"recovering {journal.operation}",
-            of=None if journal.of is None else context.catalogue.operation(journal.of),
-            closed=journal.closed,
-            unsynced=_places(steps),
-            journal=journal,
-            ours=ours,
-            failed=_failed(remaining, unfit),
-            found=found,
+        execution = _remaining(
+            snapshot, journal, recovering=recovering, steps=steps, found=found, roll_back=roll_back
         )
         result = execution.carry_out()
+    ours = {step.path for step in execution.ours}
     edited = "changed by somebody since the interruption"
     kept = tuple(
-        Outcome(path=path, action="skip", result="skipped", reason=edited)
-        for path in (step.path for step in steps)
-        if path in others
+        Outcome(path=step.path, action="skip", result="skipped", reason=edited)
+        for step in steps
+        if step.path not in ours
     )
     stands = not roll_back and journal.type == "restore" and plan.whole
     return SettledRestore(
@@ -131,6 +109,44 @@ def _go_on(recovering: RecoverTransaction, journal: Journal, *, roll_back: bool)
         outcomes=(*result.outcomes, *kept),
         parts=result.parts,
         target=plan.target if stands else None,
+    )
+
+
+def _remaining(
+    snapshot: WorkspaceSnapshot,
+    journal: Journal,
+    *,
+    recovering: RecoverTransaction,
+    steps: tuple[Step, ...],
+    found: Sequence[Outcome],
+    roll_back: bool,
+) -> ResumedExecution:
+    """Plan, from what is there now, what leads on or back, but for paths that somebody else changed since."""
+    context, plan = recovering.context, journal.plan
+    with snapshot.looking():
+        ours = tuple(step for step in steps if not is_foreign(step, snapshot.actual(step.path)))
+        remaining = retarget_steps(
+            (reversed_step(step) for step in ours) if roll_back else ours, snapshot.actual
+        )
+    # A release that did not look may have begun with what nothing can hold: the rest goes on without it.
+    unfit = {fault.path: fault.reason for fault in link_faults(remaining, context.engine)}
+    left = plan.replace(
+        steps=tuple(step for step in remaining if step.path not in unfit),
+        parts=parts.reversed_parts(plan.parts) if roll_back else plan.parts,
+        merged=(),
+    )
+    return (RollBack if roll_back else ResumedExecution)(
+        restoring=recovering,
+        plan=left,
+        snapshot=snapshot,
+        before=f"recovering {journal.operation}",
+        of=None if journal.of is None else context.catalogue.operation(journal.of),
+        closed=journal.closed,
+        unsynced=_places(steps),
+        journal=journal,
+        ours=ours,
+        failed=_failed(remaining, unfit),
+        found=found,
     )
 
 
