@@ -8,7 +8,7 @@ import stat
 import sys
 from _blake2 import blake2b
 from _functools import partial  # type: ignore[import-not-found]  # lighter than `functools`
-from _thread import allocate_lock, start_new_thread
+from _thread import allocate_lock, get_ident, start_new_thread
 
 if sys.platform == "linux":
     import fcntl
@@ -175,15 +175,35 @@ _ONE_EACH = 4
 _BEGUN_BYTES = 1 << 20
 
 
-def _begin_thread(work: Callable[[], None]) -> None:
-    start_new_thread(work, ())
+# Threads that wait for the disk, for what they are told next, or for the interpreter to end.
+_disk_threads: set[int] = set()
+os.register_at_fork(after_in_child=_disk_threads.clear)
+
+
+def count_disk_threads() -> int:
+    """Return how many threads of ours there are that hardly take the interpreter from anybody."""
+    return len(_disk_threads)
+
+
+def begin_disk_thread(work: Callable[[], None]) -> None:
+    """Have a thread do something that waits for the disk; RuntimeError where there can be no more of them."""
+    start_new_thread(_run_disk_thread, (work,))
+
+
+def _run_disk_thread(work: Callable[[], None]) -> None:
+    mine = get_ident()
+    _disk_threads.add(mine)
+    try:
+        work()
+    finally:
+        _disk_threads.discard(mine)
 
 
 def sync_all(
     descriptors: Sequence[int],
     *,
     sync: Callable[[int], None] | None = None,
-    begin: Callable[[Callable[[], None]], None] = _begin_thread,
+    begin: Callable[[Callable[[], None]], None] = begin_disk_thread,
 ) -> dict[int, OSError]:
     """Sync files or directories, and return what went wrong by descriptor; ``begin`` has threads do it."""
     carry = os.fsync if sync is None else sync
@@ -219,7 +239,7 @@ class DiskWork:
     __slots__ = ("_ended", "_error", "_work")
 
     def __init__(
-        self, work: Callable[[], None], *, begin: Callable[[Callable[[], None]], None] = _begin_thread
+        self, work: Callable[[], None], *, begin: Callable[[Callable[[], None]], None] = begin_disk_thread
     ) -> None:
         """Begin it; at once and here where the system allows no more threads."""
         self._work = work

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import os
 import subprocess
@@ -18,6 +19,7 @@ import lastgood
 from lastgood import workspace as scanning
 from lastgood.errors import Busy, NotFound
 from lastgood.objects.engine import GitEngine
+from lastgood.restore.site import Threads
 from lastgood.scanner import scan
 from lastgood.scanner.cache import CacheMemory
 from lastgood.scanner.remote import RemoteScanner
@@ -26,6 +28,7 @@ from lastgood.scanner.watch import DirectoryWatch
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import ScannerOfChoice, Workspace, opened
 from tools.desk import Desk
+from tools.forks import ended, forked
 from tools.killing import Killer
 
 SOURCES = Path(lastgood.__file__).parents[1]
@@ -377,3 +380,32 @@ def test_a_save_reads_the_scan_cache_once_at_most(tmp_path: Path, folders: int) 
     words = [sys.executable, "-c", _SAVING, str(root), str(store)]
     told = subprocess.run(words, env={"PYTHONPATH": str(SOURCES)}, capture_output=True, check=True).stdout
     assert told.split() == ([b"1", b"0"] if folders < 2_000 else [b"1", b"1"])
+
+
+def test_a_thread_of_a_restore_counts_as_none_that_is_busy() -> None:
+    """It waits for the disk or for its end, when the next verb has begun."""
+    before = scanning._busy_threads()
+    goes_on, began = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        began.set()
+        goes_on.wait(60)
+
+    with Threads() as threads:
+        waiting = threads.beside(wait)
+        assert began.wait(60)
+        assert _thread._count() > 0
+        assert scanning._busy_threads() == before
+        ended_in_a_fork = forked(_assert_busy_after_one_began)
+        goes_on.set()
+        waiting.wait()
+    assert ended(ended_in_a_fork) == 0
+
+
+def _assert_busy_after_one_began() -> None:
+    goes_on = threading.Event()
+    threading.Thread(target=goes_on.wait).start()
+    try:
+        assert scanning._busy_threads() >= 1  # some versions of Python count its parent's, too
+    finally:
+        goes_on.set()

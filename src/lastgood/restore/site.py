@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from _functools import partial  # type: ignore[import-not-found]  # lighter than `functools`
 from _queue import SimpleQueue
-from _thread import start_new_thread
 
 from lastgood import renames
 from lastgood.directories import is_nowhere
 from lastgood.errors import CROWDED, Storage
-from lastgood.files import DiskWork, sync_all
+from lastgood.files import DiskWork, begin_disk_thread, sync_all
 from lastgood.model.tree import DIRECTORY, FILE, LINK, same_content
 from lastgood.paths import ancestors, join, parent, to_text
 from lastgood.restore.look import entry_at
@@ -323,14 +323,14 @@ class Threads:
     def begin(self, work: Work) -> None:
         """Do something beside what follows; RuntimeError where the system allows no more threads."""
         if not self._stay:
-            start_new_thread(work, ())
+            begin_disk_thread(work)
             return
         try:
             told = self._idle.pop()
         except IndexError:
             told = SimpleQueue()
             self._started.append(told)  # first: who is interrupted in between is to end it all the same
-            start_new_thread(self._run, (told,))
+            begin_disk_thread(partial(self._run, told))
         told.put((work, self._ending))
         if self._ending:
             self._started.remove(told)

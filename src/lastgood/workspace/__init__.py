@@ -10,7 +10,7 @@ from _warnings import warn  # as `warnings` has it, which no command loads
 from lastgood.configuration import read_settings
 from lastgood.context import Context, Writers
 from lastgood.errors import Busy, Storage, Unsafe
-from lastgood.files import RESERVE, path_exists
+from lastgood.files import RESERVE, count_disk_threads, path_exists
 from lastgood.host import SystemClock
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import printable, to_bytes, to_text
@@ -190,9 +190,12 @@ class ScannerOfChoice:
 
 
 def _busy_threads() -> int:
-    """Return how many other threads may keep the interpreter: those that only wait to write do not."""
-    threads = _count()
-    if not threads:
+    """Return how many other threads may keep the interpreter: those that only wait to write do not.
+
+    Nor do those that wait for the disk: the last one of a restore may end when the next has begun.
+    """
+    threads = _count() - count_disk_threads()
+    if threads <= 0:
         return 0
     from lastgood.scanner.rest import RestThread  # lazily: hardly any process has threads
 

@@ -8,6 +8,7 @@ from _thread import _count
 
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, LastgoodError, NotFound, Usage, crowded
+from lastgood.files import count_disk_threads
 from lastgood.ids import effect_id
 from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable, to_text
@@ -600,7 +601,7 @@ class OpenWorkspace:
 
 def _undelayed(work: Callable[[], Report]) -> Report:
     """Do some work without waiting long for the interpreter where other threads are busy with it."""
-    if _count():
+    if _count() > count_disk_threads():
         from lastgood.cancellation import SHORT_SWITCH_INTERVAL
 
         with SHORT_SWITCH_INTERVAL:
