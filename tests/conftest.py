@@ -33,7 +33,7 @@ from tools.judge import git_faults
 if TYPE_CHECKING:
     from tools.event_loops import Loop
 
-pytest_plugins = ["tools.chance", "tools.costs", "tools.threads"]
+pytest_plugins = ["tools.chance", "tools.costs", "tools.mounts", "tools.threads"]
 
 HERE = Path(__file__).parent
 MEMORY = Path("/dev/shm")
