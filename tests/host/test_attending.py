@@ -611,7 +611,6 @@ STEADY = "echo $$ > pid.new; mv pid.new pid; while [ ! -e go ]; do :; done"
 LIMITS = (2, 8, 32)
 
 
-@pytest.mark.chance("whether a command begins within its time limit")
 @pytest.mark.parametrize("where", ["anywhere", "at its sign of life"])
 def test_the_time_limit_does_not_run_while_the_runner_is_stopped(
     runner: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, where: str
@@ -701,7 +700,6 @@ raise SystemExit("nobody let go of the pipe")
 """
 
 
-@pytest.mark.chance("how fast another process floods the pipe")
 def test_what_others_write_to_its_output_without_end_holds_nobody(tmp_path: Path) -> None:
     """What cannot be ended may have it: what became another user's. Here somebody else opens it."""
     strangers: list[subprocess.Popen[bytes]] = []

@@ -127,7 +127,6 @@ def test_a_task_may_close_its_output_and_work_on(workspace: Workspace, project: 
     assert workspace.get("task:A").good
 
 
-@pytest.mark.chance("whether a task begins within its time limit")
 def test_a_task_that_ignores_gentle_words_is_ended_with_all_that_it_started(
     workspace: Workspace, outside: Path, project: Path
 ) -> None:

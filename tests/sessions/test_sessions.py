@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -280,18 +279,23 @@ def test_sessions_that_are_not_exclusive_live_beside_others(workspace: Workspace
         assert len(workspace.status().sessions) == 2
 
 
-@pytest.mark.chance("which of eight processes goes first")
-def test_eight_processes_that_start_at_once_get_one_session(workspace: Workspace, program: Program) -> None:
-    """P1."""
+def test_eight_processes_that_start_at_once_get_one_session(
+    workspace: Workspace, program: Program, tmp_path: Path
+) -> None:
+    """P1: whichever goes first."""
     body = (
-        "time.sleep(max(0, {at} - time.time()))\n"
+        "print('ready', flush=True)\n"
+        f"while not os.path.exists({str(tmp_path / 'go')!r}): pass\n"
         "try:\n    workspace.session_start(owner_pid=os.getpid())\n"
         "except lastgood.Conflict: print('refused')\n"
         "else: print('started')\nsys.stdout.flush(); time.sleep(600)"
     )
-    running = [program(body.format(at=time.time() + 1.5)) for _ in range(8)]
+    running = [program(body) for _ in range(8)]
     try:
-        said = sorted(one.stdout.readline().strip() for one in running if one.stdout is not None)
+        outputs = [not_none(one.stdout) for one in running]
+        assert [out.readline() for out in outputs] == ["ready\n"] * 8
+        (tmp_path / "go").touch()
+        said = sorted(out.readline().strip() for out in outputs)
     finally:
         for one in running:
             one.kill()

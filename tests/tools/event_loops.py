@@ -52,9 +52,13 @@ class Loop:
 
     async def until(self, told: threading.Event) -> None:
         """Wait for another thread, without one; what failed before it could tell is not waited for."""
+        await self.until_so(told.is_set)
+
+    async def until_so(self, so: Callable[[], bool]) -> None:
+        """Wait for what nobody tells of; what does not come in time is not waited for."""
         deadline = time.monotonic() + PATIENCE
-        while not told.is_set():
-            assert time.monotonic() < deadline, "it never told"
+        while not so():
+            assert time.monotonic() < deadline, "it never was"
             await self.sleep(0.001)
 
     async def together(self, *calls: Callable[[], Awaitable[object]]) -> None:

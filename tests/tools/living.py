@@ -71,6 +71,17 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def is_open(file: Path) -> bool:
+    """Tell whether any process has a file open, whoever started it."""
+    for folder in Path("/proc").glob("[0-9]*/fd"):
+        with suppress(OSError):  # it is gone, or another user's
+            for name in os.listdir(folder):
+                with suppress(FileNotFoundError):  # closed meanwhile
+                    if os.readlink(folder / name) == str(file):
+                        return True
+    return False
+
+
 def account(pid: int) -> str:
     """Say what a process and those below it are at: the state, what each waits in, which files it has."""
     lines = []

@@ -98,7 +98,7 @@ def timeless(text: str) -> str:
 
 
 # Starts the command as ever, but it waits to be greeted.
-_WAITING = (
+WAITING = (
     f"import sys; sys.path[0] = {SOURCE!r}; from lastgood import client; "
     f"client._GREETING_SECONDS = {PATIENCE}; client.run_for([sys.executable, {COMMAND!r}])"
 )
@@ -106,7 +106,7 @@ _WAITING = (
 
 def called(command: Command, *words: str, cwd: Path | None = None, **env: str) -> Call:
     """Run the command; however busy the machine is, a resident greets in time."""
-    return _run(command, "-c", _WAITING, *words, cwd=cwd, env=env)
+    return _run(command, "-c", WAITING, *words, cwd=cwd, env=env)
 
 
 def hurried(command: Command, *words: str) -> Call:
