@@ -17,7 +17,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 LIBRARY = "src/lastgood/scanner/libstates.so.1"
 _SOURCE = "src/lastgood/scanner/states.c"
-_FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-fPIC", "-shared", "-pthread")
+_FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-fPIC", "-shared")
 
 
 def compile_library(root: str) -> str:

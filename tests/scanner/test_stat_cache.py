@@ -316,14 +316,10 @@ while not os.path.exists(end):
 """
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.parametrize("seed", range(8))
-def test_whatever_happens_comes_out_as_for_one_that_knows_nothing(
-    known: Desk, monkeypatch: pytest.MonkeyPatch, seed: int, threads: int
-) -> None:
-    monkeypatch.setattr(states, "_threads", lambda _files: threads)
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_happens_comes_out_as_for_one_that_knows_nothing(known: Desk, seed: int) -> None:
     chance = random.Random(seed)
-    opened, threads_before = descriptors(), set(os.listdir("/proc/self/task"))
+    opened = descriptors()
     for _ in range(12):
         for _ in range(chance.randrange(3)):
             known.save()
@@ -331,39 +327,17 @@ def test_whatever_happens_comes_out_as_for_one_that_knows_nothing(
             _change(known.root, chance)
         assert known.save().result == afresh(known)
     assert descriptors() == opened
-    assert set(os.listdir("/proc/self/task")) <= threads_before
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-def test_the_same_folders_are_found_by_one_thread_and_by_several(
-    known: Desk, monkeypatch: pytest.MonkeyPatch, threads: int
+def test_all_folders_that_changed_are_found_and_no_other(
+    known: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(states, "_threads", lambda _files: threads)
     judged = Judged(monkeypatch)
     for folder in FOLDERS:
         known.write(f"{folder}/f-two", "other")
     found, paths = known.save().result, list(judged.paths)
     assert paths == sorted(map(os.fsencode, FOLDERS))
     assert found == afresh(known)
-
-
-@pytest.mark.parametrize("processors", [1, 2])
-def test_where_no_processor_is_idle_no_thread_begins(
-    monkeypatch: pytest.MonkeyPatch, processors: int
-) -> None:
-    """What runs beside is waited for: here another process does all the time."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(processors)))
-    busy = "print(flush=True)\nwhile True: pass"
-    beside = [subprocess.Popen([sys.executable, "-c", busy], stdout=subprocess.PIPE) for _ in range(4)]
-    try:
-        for process in beside:
-            assert process.stdout is not None
-            process.stdout.readline()
-        assert states._threads(100_000) == 1
-    finally:
-        for process in beside:
-            process.kill()
-            process.communicate()
 
 
 def _change(root: Path, chance: random.Random) -> None:

@@ -1,16 +1,13 @@
 /* Asks for the states of what lies in directories, without a step of Python's for each of them.
  *
  * A library of its own, which knows nothing of Python: states.py says how it is called and what of, and does
- * without it where it was not built. Nothing here allocates, or follows a link, and no thread of its stays. */
+ * without it where it was not built. Nothing here allocates, follows a link, or starts a thread. */
 
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 #define _TIME_BITS 64
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,10 +18,6 @@ enum { BLOCK = 64, ENTRY_BYTES = 8 + 8 + 8 + 4 + 8 + 4 + 2 };
 
 /* Folders are open while those in them are looked at, so many at most. */
 enum { DEEPEST = 64 };
-
-/* Threads take shares of the folders, so many of both at most; to open a folder counts as much as to ask for some
- * entries. */
-enum { MOST_THREADS = 4, MOST_SHARES = 16, FOLDER_COST = 4 * ENTRY_BYTES, STACK_BYTES = 256 * 1024 };
 
 struct known_folder {
     uint32_t depth; /* how many folders it lies in, the top in none; the one above comes before it */
@@ -40,7 +33,7 @@ struct question {
     uint32_t folders;
     uint32_t doubt; /* of these flags a folder with one is not as it was, whatever is said */
     uint32_t most;  /* how many may be otherwise */
-    uint32_t threads;
+    uint32_t unused;
 };
 
 struct finding {
@@ -120,188 +113,61 @@ static int is_as_seen(int directory, uint64_t device, const struct known_folder 
            nanoseconds(seen.st_ctim) == known->ctime && seen.st_ino == known->inode;
 }
 
-/* Some folders of the plan, one after another; the first lies in so many others, where they are in the plan. */
-struct share {
-    const char *plan;
-    uint32_t first, end;
-    uint32_t place;
-    uint32_t depth;
-    const char *above[DEEPEST];
-};
-
-struct look {
+/* Find the folders that are not as they were, and leave them open.
+ *
+ * Each is opened by its name in the one above, which is open. It is asked for itself after what is in it: what
+ * proves its names does so until all have been asked. `states` has room for what is said of the entries of all
+ * folders in doubt.
+ *
+ * Return how many there are; -1, and none stays open, if one cannot be opened, or too many are found. */
+int lastgood_changed(int root, const char *asked, const char *plan, unsigned char *states, unsigned char *findings)
+{
     struct question question;
-    int root;
-    unsigned char *states;
-    struct finding *findings;
-    struct share shares[MOST_SHARES];
-    int many_shares;
-    atomic_int next_share, found, failed;
-};
-
-static int enter(int above, const char *name)
-{
-    return openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-/* Open a folder of the plan again, which is looked at in another share; -1 if it is another one by now. */
-static int enter_again(int above, const char *plan, uint64_t device)
-{
-    struct known_folder known;
-    struct stat seen;
-
-    memcpy(&known, plan, sizeof known);
-    int directory = enter(above, plan + sizeof known);
-    if (directory >= 0 && known.is_proven &&
-        (fstat(directory, &seen) || seen.st_dev != device || seen.st_ino != known.inode)) {
-        close(directory);
-        return -1;
-    }
-    return directory;
-}
-
-/* Divide the plan into shares of about as many entries each. */
-static void divide(struct look *look, const char *plan, int many)
-{
-    const char *above[DEEPEST], *at = plan;
-    uint64_t all = 0, done = 0;
+    int above[DEEPEST + 1], is_kept[DEEPEST + 1], here = 0, found = 0, failed = 0;
     uint32_t place = 0;
-    struct known_folder known;
 
-    for (uint32_t folder = 0; folder < look->question.folders; folder++) {
-        memcpy(&known, at, sizeof known);
-        all += known.states_bytes + FOLDER_COST;
-        at += sizeof known + known.name_bytes + 1 + known.names_bytes + known.states_bytes;
-    }
-    at = plan;
-    for (uint32_t folder = 0; folder < look->question.folders; folder++) {
-        memcpy(&known, at, sizeof known);
-        if (done * (uint64_t)many >= all * (uint64_t)look->many_shares) {
-            struct share *share = &look->shares[look->many_shares++];
-            if (folder)
-                share[-1].end = folder;
-            *share = (struct share){at, folder, look->question.folders, place, known.depth, {0}};
-            memcpy(share->above, above, known.depth * sizeof *above);
-        }
-        above[known.depth] = at;
-        done += known.states_bytes + FOLDER_COST;
-        place += known.states_bytes;
-        at += sizeof known + known.name_bytes + 1 + known.names_bytes + known.states_bytes;
-    }
-}
-
-/* Look at the folders of a share. */
-static void look_at(struct look *look, const struct share *share)
-{
-    const struct question *question = &look->question;
-    int above[DEEPEST + 1], is_kept[DEEPEST + 1], here = 0;
-    const char *plan = share->plan;
-    uint32_t place = share->place;
-
-    above[0] = look->root;
-    for (uint32_t depth = 0; depth < share->depth; depth++) {
-        int directory = enter_again(above[here], share->above[depth], question->device);
-        if (directory < 0) {
-            look->failed = 1;
-            break;
-        }
-        above[++here] = directory;
-        is_kept[here] = 0;
-    }
-    for (uint32_t folder = share->first; folder < share->end && !look->failed; folder++) {
+    memcpy(&question, asked, sizeof question);
+    above[0] = root;
+    for (uint32_t folder = 0; folder < question.folders && !failed; folder++) {
         struct known_folder known;
         memcpy(&known, plan, sizeof known);
         const char *name = plan + sizeof known;
         const char *names = name + known.name_bytes + 1;
         const char *said = names + known.names_bytes;
-        unsigned char *states = look->states + place;
         plan = said + known.states_bytes;
-        place += known.states_bytes;
 
         for (; here > (int)known.depth; here--)
             if (!is_kept[here])
                 close(above[here]);
-        int directory = enter(above[here], name);
+        int directory = openat(above[here], name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (directory < 0) {
-            look->failed = 1;
+            failed = 1;
             break;
         }
         above[++here] = directory;
         is_kept[here] = 0;
 
         int count = (int)(known.states_bytes / ENTRY_BYTES);
-        int is_told = known.is_proven && lastgood_states(directory, names, count, states) >= 0 &&
-                      is_as_seen(directory, question->device, &known);
-        if (is_told && !(known.flags & question->doubt) && !memcmp(states, said, known.states_bytes))
+        int is_told = known.is_proven && lastgood_states(directory, names, count, states + place) >= 0 &&
+                      is_as_seen(directory, question.device, &known);
+        if (is_told && !(known.flags & question.doubt) && !memcmp(states + place, said, known.states_bytes))
             continue;
-        int one = look->found++;
-        if (one >= (int)question->most) {
-            look->found--;
-            look->failed = 1;
+        if ((uint32_t)found == question.most) {
+            failed = 1;
             break;
         }
-        look->findings[one] = (struct finding){folder, is_told ? known.states_bytes : UINT32_MAX, directory,
-                                               (uint32_t)(states - look->states)};
+        struct finding one = {folder, is_told ? known.states_bytes : UINT32_MAX, directory, place};
+        memcpy(findings + (size_t)found++ * sizeof one, &one, sizeof one);
         is_kept[here] = 1;
+        place += known.states_bytes;
     }
     for (; here > 0; here--)
         if (!is_kept[here])
             close(above[here]);
-}
-
-/* Take one share after another, as long as there are any. */
-static void *look_on(void *given)
-{
-    struct look *look = given;
-
-    for (int share; (share = look->next_share++) < look->many_shares && !look->failed;)
-        look_at(look, &look->shares[share]);
-    return NULL;
-}
-
-/* Begin a thread, to which no signal goes; return whether there is one. */
-static int begin(pthread_t *thread, struct look *look)
-{
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    int refused;
-
-    if (pthread_attr_init(&attributes))
-        return 0;
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    refused = pthread_create(thread, &attributes, look_on, look);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return !refused;
-}
-
-/* Find the folders that are not as they were, and leave them open, in any order.
- *
- * Each is opened by its name in the one above, which is open. It is asked for itself after what is in it: what
- * proves its names does so until all have been asked. `states` has room for what is said of the entries of all
- * folders, `findings` for the most that are asked for. Where there is more than one of the `threads`, they are
- * gone when this returns.
- *
- * Return how many there are; -1, and none stays open, if one cannot be opened, or too many are found. */
-int lastgood_changed(int root, const char *question, const char *plan, unsigned char *states, void *findings)
-{
-    struct look look = {.root = root, .states = states, .findings = findings};
-    pthread_t others[MOST_THREADS];
-    int many = 0;
-
-    memcpy(&look.question, question, sizeof look.question);
-    int threads = look.question.threads < MOST_THREADS ? (int)look.question.threads : MOST_THREADS;
-    divide(&look, plan, threads > 1 ? MOST_SHARES : 1);
-    while (many < threads - 1 && begin(&others[many], &look))
-        many++;
-    look_on(&look);
-    for (int other = 0; other < many; other++)
-        pthread_join(others[other], NULL);
-    if (!look.failed)
-        return look.found;
-    for (int one = 0; one < look.found; one++)
-        close(look.findings[one].descriptor);
-    return -1;
+    for (int one = 0; failed && one < found; one++) {
+        struct finding left;
+        memcpy(&left, findings + (size_t)one * sizeof left, sizeof left);
+        close(left.descriptor);
+    }
+    return failed ? -1 : found;
 }

@@ -152,9 +152,8 @@ def ask(descriptor: int, names: Sequence[bytes]) -> list[Evidence | int]:
 # module.
 _LIBRARY: Final = os.path.join(os.path.dirname(__file__), "libstates.so.1")
 # What is asked of many folders: their device, how many there are, the flags that are in doubt, how many may
-# be otherwise, how many threads shall ask. What is known of one: how many it lies in, its flags, the bytes
-# of its name, of the names in it and of what was said of these, and whether its own state proves the names,
-# with that.
+# be otherwise. What is known of one: how many it lies in, its flags, the bytes of its name, of the names in
+# it and of what was said of these, and whether its own state proves the names, with that.
 _QUESTION: Final = Struct("=Q4I")
 _FOLDER: Final = Struct("=6IQQqqQ")
 # What is found: a folder's number, the bytes that are said of what is in it, its descriptor, and where in the
@@ -162,10 +161,6 @@ _FOLDER: Final = Struct("=6IQQqqQ")
 _FINDING: Final = Struct("=IIiI")
 MOST_FOUND: Final = 64
 _NOT_TOLD: Final = (1 << 32) - 1
-# So many files a thread is worth, as git has it for its index (`preload-index.c`); a file takes about so much
-# of what is known.
-_FILES_A_THREAD: Final = 500
-_FOLDER_ENTRY_BYTES: Final = 60
 # A flag that no record has: what was said of what is in the folder is not known.
 _UNKNOWN: Final = 1 << 31
 _UNPROVEN: Final = (0, 0, 0, 0, 0)
@@ -214,8 +209,7 @@ class Sheet:
         """
         if len(folders) > len(self._answers):  # they hold as much as can be said of them, and more
             self._make_room(len(folders))
-        threads = _threads(len(folders) // _FOLDER_ENTRY_BYTES)
-        question = _QUESTION.pack(device, count, doubt | _UNKNOWN, min(most, MOST_FOUND), threads)
+        question = _QUESTION.pack(device, count, doubt | _UNKNOWN, min(most, MOST_FOUND), 0)
         many = self._changed(root, question, folders, self._to_answers, self._to_found)
         if many < 0:
             return None
@@ -224,27 +218,7 @@ class Sheet:
             number, told, descriptor, place = _FINDING.unpack_from(self._found, at)
             states = None if told == _NOT_TOLD else self._answers[place : place + told].tobytes()
             found.append((number, descriptor, states))
-        found.sort()
         return found
-
-
-def _threads(files: int) -> int:
-    """Return how many threads shall ask for so many files, about: as many as find a processor idle.
-
-    Another one would be waited for, while whoever is at work has nothing left to do.
-    """
-    if files < 2 * _FILES_A_THREAD or (processors := len(os.sched_getaffinity(0))) < 2:
-        return 1
-    try:
-        load = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            # Fourth in proc_loadavg(5): how many there are that run or could, this one included.
-            running = int(os.read(load, 64).split()[3].partition(b"/")[0])
-        finally:
-            os.close(load)
-    except (OSError, ValueError, IndexError):
-        return 1
-    return max(1, min(processors - running + 1, files // _FILES_A_THREAD))
 
 
 def known_folder(
