@@ -198,7 +198,10 @@ def _lost(context: Context, packs: Packs) -> list[Finding]:
         packs.close()
     if not found:
         return []
-    message = f"no pack of the store has {len(found):,} of its {count(len(commits), 'checkpoint')}"
+    are, them = ("is", "it") if len(found) == 1 else ("are", "them")
+    message = (
+        f"{len(found):,} of {count(len(commits), 'checkpoint')} {are} lost: no pack of the store has {them}"
+    )
     hint = "name them: lastgood verify\nsave what is there now: lastgood save"
     return [finding("lost", message, hint, state="bad")]
 
