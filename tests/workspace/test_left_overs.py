@@ -343,6 +343,74 @@ def test_a_restore_whose_proof_is_refused_can_be_finished(
     assert (project / "file").read_text() == "two"
 
 
+# After a power cut btrfs brings names back that a restore had taken away, and whose folder it had synced.
+
+
+@pytest.fixture
+def returned(workspace: Workspace, project: Path, killed: Kill) -> Path:
+    """Return a name of a restore that is done and has closed its journal; it holds what the store has."""
+    (project / "file").write_text("one")
+    saved = workspace.save("one", name="one").checkpoint
+    (project / "file").write_text("two")
+    killed(lambda: workspace.restore(saved.id), event="os.remove", path=".old")
+    (name,) = _ours(project)
+    content = name.read_text()
+    workspace.recover()
+    assert not name.exists()
+    name.write_text(content)
+    return name
+
+
+@pytest.mark.parametrize("suffix", ["", ".old"])
+def test_a_name_of_a_restore_that_came_back_after_it_was_done_is_cleared(
+    workspace: Workspace, project: Path, returned: Path, suffix: str
+) -> None:
+    """T7: nothing is interrupted, so no journal names it, and the next save would hold it."""
+    returned.rename(returned.with_suffix(suffix))
+    (project / "file").write_text("since")
+
+    report = workspace.recover()
+
+    assert (report.interrupted_restore, report.omissions) == (None, ())
+    assert _ours(project) == []
+    assert (project / "file").read_text() == "since"
+
+
+def test_what_the_store_lacks_of_that_is_kept_and_takes_the_place_of_nothing(
+    workspace: Workspace, project: Path, returned: Path
+) -> None:
+    """T12b: the file is what somebody wrote last."""
+    returned.write_text("in no checkpoint")
+
+    report = workspace.recover()
+
+    (kept,) = [one.kept for one in report.outcomes if one.kept is not None]
+    with open(kept, encoding="utf-8") as file:
+        assert file.read() == "in no checkpoint"
+    assert (project / "file").read_text() == "one"
+    assert _ours(project) == []
+
+
+def test_a_recovery_leaves_names_alone_of_restores_that_it_does_not_know(
+    workspace: Workspace, project: Path, returned: Path
+) -> None:
+    """T12b: in a copy of a folder they may be somebody else's, who waits to finish."""
+    other = project / ".lastgood-op_ffffffffffffffff-1.old"
+    returned.rename(other)
+
+    workspace.recover()
+
+    assert _ours(project) == [other]
+
+
+@pytest.mark.usefixtures("returned")
+def test_where_the_folder_is_gone_nothing_is_looked_for(workspace: Workspace, project: Path) -> None:
+    """T12a: a run that died there can still be taken back, which makes the folder again."""
+    project.rename(project.with_name("moved"))
+
+    assert settle_restore(workspace._context, roll_back=False).left == ()
+
+
 # What a killed save leaves is no damage, and what belongs to no checkpoint is counted (rules K3, K4).
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Busy, NoRoom
+from lastgood.errors import Busy, NoRoom, NotFound
 from lastgood.model.operation import Outcome
 from lastgood.model.path_safety import link_faults
 from lastgood.model.tree import is_directory
@@ -53,7 +53,8 @@ def settle_restore(context: Context, *, roll_back: bool) -> SettledRestore:
     earlier = context.journal.left()
     settled = _settle_interrupted(context, roll_back=roll_back)
     # Only then: what goes back to a path would be in the way of what is finished there.
-    return settled.replace(left=_clear_left(context, earlier))
+    left = _clear_left(context, earlier)
+    return settled.replace(left=(*left, *_clear_returned(context)))
 
 
 def _settle_interrupted(context: Context, *, roll_back: bool) -> SettledRestore:
@@ -259,6 +260,46 @@ def _clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome,
             if not any(one.left is not None for one in found):
                 recovering.journal.forget(journal.operation)
     return tuple(outcomes)
+
+
+def _clear_returned(context: Context) -> tuple[Outcome, ...]:
+    """Take away names of restores that are done, which a file system brought back after a power cut."""
+    if not _returned(context):  # by far the most: nobody waits for a lock
+        return ()
+    with RecoverTransaction(context) as recovering:
+        return clear_unplanned(recovering, _returned(context))
+
+
+def _returned(context: Context) -> Mapping[str, Sequence[bytes]]:
+    """Return, by operation, the directories that hold names of those that are done and left nothing."""
+    ended = {one.id for one in context.catalogue.operations(context.key)}
+    ended.difference_update(context.journal.left_by())
+    if not ended:
+        return {}
+    try:
+        found = context.applier.left_over()
+    except NotFound:  # whoever needs the folder says so, or makes it again
+        return {}
+    return {operation: places for operation, places in found.items() if operation in ended}
+
+
+def clear_unplanned(
+    recovering: RecoverTransaction, left: Mapping[str, Sequence[bytes]]
+) -> tuple[Outcome, ...]:
+    """Clear what restores left whose steps are not known, or not what counts any more.
+
+    What the store has goes; anything else leaves for the store, and takes the place of nothing.
+    """
+    engine = recovering.context.engine
+
+    def stored(oid: bytes) -> bool:
+        return bool(oid) and not engine.missing((oid,))
+
+    return tuple(
+        outcome
+        for operation, directories in left.items()
+        for outcome in recovering.applier.clear_temporaries(operation, directories, stored=stored)
+    )
 
 
 def _cleared(recovering: RecoverTransaction, journal: Journal, steps: tuple[Step, ...]) -> Sequence[Outcome]:

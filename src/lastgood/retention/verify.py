@@ -306,17 +306,10 @@ def set_journal_aside(context: Context) -> tuple[str, ...]:
 
 
 def _clear_left_over(recovering: RecoverTransaction) -> tuple[str, ...]:
-    context, applier = recovering.context, recovering.applier
-    left = applier.left_over()
+    from lastgood.restore.finish import clear_unplanned  # lazily: a journal is seldom damaged
 
-    def stored(oid: bytes) -> bool:
-        return bool(oid) and not context.engine.missing((oid,))
-
-    found = [
-        outcome
-        for token, directories in left.items()
-        for outcome in applier.clear_temporaries(token, directories, stored=stored)
-    ]
+    left = recovering.applier.left_over()
+    found = clear_unplanned(recovering, left)
     places = {place for directories in left.values() for place in directories}
     if not places:
         return ()
