@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import os
 import random
 import shutil
@@ -110,6 +111,20 @@ def test_whatever_differs_comes_out_as_for_one_that_knows_nothing(
     change(known.root)
     assert known.save().result == afresh(known)
     assert known.save().result == afresh(known)
+
+
+@pytest.mark.parametrize("year", [1600, 2300])
+def test_a_folder_of_a_time_beyond_64_bits_of_nanoseconds_is_looked_at_like_any(
+    known: Desk, year: int
+) -> None:
+    """As far as the file system keeps such a time, and the kernel sees to it that it proves names."""
+    seconds = calendar.timegm((year, 1, 1, 0, 0, 0))
+    os.utime(known.root / "b", (seconds, seconds))
+    time.sleep(0.06)
+    for content in ("other", "newer"):
+        known.save()
+        known.write("b/f-two", content)
+        assert known.save().result == afresh(known)
 
 
 def test_a_file_of_equal_size_and_modification_time_is_told(known: Desk) -> None:

@@ -98,6 +98,7 @@ int lastgood_states(int directory, const char *names, int count, unsigned char *
     return has_links;
 }
 
+/* Return the lowest 64 bits of a time, as states.py has them: some need more. */
 static uint64_t nanoseconds(struct timespec time)
 {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;

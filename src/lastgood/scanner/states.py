@@ -155,7 +155,7 @@ _LIBRARY: Final = os.path.join(os.path.dirname(__file__), "libstates.so.1")
 # be otherwise. What is known of one: how many it lies in, its flags, the bytes of its name, of the names in
 # it and of what was said of these, and whether its own state proves the names, with that.
 _QUESTION: Final = Struct("=Q4I")
-_FOLDER: Final = Struct("=6IQQqqQ")
+_FOLDER: Final = Struct("=6I5Q")
 # What is found: a folder's number, the bytes that are said of what is in it, its descriptor, and where in the
 # answers they are.
 _FINDING: Final = Struct("=IIiI")
@@ -164,6 +164,8 @@ _NOT_TOLD: Final = (1 << 32) - 1
 # A flag that no record has: what was said of what is in the folder is not known.
 _UNKNOWN: Final = 1 << 31
 _UNPROVEN: Final = (0, 0, 0, 0, 0)
+# Times in nanoseconds before 1677 and after 2262 need more bits than are compared.
+_COMPARED_BITS: Final = (1 << 64) - 1
 
 
 class Sheet:
@@ -228,6 +230,7 @@ def known_folder(
     if states is None:
         flags, states = flags | _UNKNOWN, bytes(_ENTRY_BYTES * (names.count(b"\0") + 1 if names else 0))
     mode, size, mtime, ctime, inode = seen or _UNPROVEN
+    mtime, ctime = mtime & _COMPARED_BITS, ctime & _COMPARED_BITS
     head = _FOLDER.pack(
         depth, flags, len(name), len(names) + 1, len(states), bool(seen), mode, size, mtime, ctime, inode
     )
