@@ -26,7 +26,10 @@ def compile_library(root: str) -> str:
         return "it is of use on Linux alone"
     target = os.path.join(root, LIBRARY)
     made = f"{target}.{os.getpid()}"
-    compiler = shlex.split(os.environ.get("CC") or "cc")
+    try:
+        compiler = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    except ValueError as error:
+        return f"CC: {error}"
     try:
         done = subprocess.run(
             [*compiler, *_FLAGS, "-o", made, os.path.join(root, _SOURCE)],
