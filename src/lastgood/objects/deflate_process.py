@@ -56,7 +56,7 @@ _MARK_OF_FILES = 0xFFFFFFFF  # no slot's contents are that long
 
 
 class FileBatch:
-    """FileBatch to be read there, folder by folder."""
+    """Files to be read there, folder by folder."""
 
     __slots__ = ("count", "folders")
 
