@@ -309,6 +309,22 @@ def test_the_doctor_finds_a_disk_too_full_for_a_save(crowded: Bench, disk: Small
     assert found[0]["message"] == f"room for {left} is left where the store is: nothing can be saved"
 
 
+def test_the_doctor_tells_of_a_quota_that_is_used_up_not_of_what_the_disk_has(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    stage.prepare(_three)
+    with opened(stage) as workspace:
+        monkeypatch.setattr(os, "posix_fallocate", refuse)
+        (found,) = (one for one in workspace.examine() if one.code == "space")
+    assert (found.state, found.message) == (
+        "bad",
+        "your quota is used up where the store is: nothing can be saved",
+    )
+
+
 def test_an_export_from_a_full_disk_names_a_folder_that_is_there(crowded: Bench, disk: SmallDisk) -> None:
     """T11: the objects are gathered beside the store, in a folder that goes again; takes root."""
     disk.fill_bytes()

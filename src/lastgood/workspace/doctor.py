@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import sqlite3
@@ -150,9 +151,12 @@ def examine_store(context: Context) -> list[Finding]:
 
 def _space(store: bytes) -> Finding:
     bytes_free, files_free = free(store)
-    if shortage(store) is not None:
-        lack = count(bytes_free, "byte") if files_free >= LEAST_FILES else "no further file"
-        message = f"room for {lack} is left where the store is: nothing can be saved"
+    lack = shortage(store)
+    if lack is not None:
+        room = count(bytes_free, "byte") if files_free >= LEAST_FILES else "no further file"
+        # What is free on the disk says nothing of what a quota leaves.
+        said = "your quota is used up" if lack.errno == errno.EDQUOT else f"room for {room} is left"
+        message = f"{said} where the store is: nothing can be saved"
         return finding("space", message, f"{PRUNE_HINT}\nor {_MORE_SPACE}", state="bad")
     if bytes_free >= _LITTLE_SPACE:
         return finding("space", f"{bytes_free >> 30:,} GiB free")
