@@ -104,7 +104,7 @@ class StatCache:
         if sheet is None or device is None or (late is not None and late()):
             return None
         if self._known is None:
-            self._known = b"".join([folder.to_ask() for folder in self._folders])
+            self._known = b"".join([folder.known or folder.to_ask() for folder in self._folders])
         count = len(self._folders)
         left = sheet.changed(root, self._known, count=count, device=device, doubt=doubt, most=_MOST_FOUND)
         if left is None:

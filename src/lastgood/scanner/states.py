@@ -9,8 +9,9 @@ it; without it `os.stat` asks, and what it says is packed alike.
 from __future__ import annotations
 
 import os
-from _struct import Struct, pack, pack_into, unpack_from
-from itertools import repeat
+from _operator import ne
+from _struct import Struct, pack
+from itertools import compress, repeat
 
 from lastgood.scanner import FORMAT_DIRECTORY, FORMAT_MASK, evidence
 
@@ -30,6 +31,7 @@ _SECOND: Final = 1_000_000_000
 # --- As they are kept: blocks of so many entries, in each the columns one after another ---
 
 # Inodes, sizes, seconds and nanoseconds of both times, modes.
+_COLUMNS: Final = 7
 _ENTRY_BYTES: Final = 42
 
 
@@ -51,12 +53,11 @@ def packed(stats: Sequence[Evidence | int]) -> bytes:
 def unpacked(states: bytes) -> list[Evidence | int]:
     """Return what was said of some entries."""
     found: list[Evidence | int] = []
-    start = 0
-    while start < len(states):
-        many = min(_ROWS, (len(states) - start) // _ENTRY_BYTES)
-        numbers = Struct(f"={many}Q{many}Q{many}q{many}I{many}q{many}I{many}H").unpack_from(states, start)
+    for start, block in _blocks(states):
+        numbers = block.unpack_from(states, start * _ENTRY_BYTES)
+        many = len(numbers) // _COLUMNS
         inodes, sizes, ctimes, ctime_ns, mtimes, mtime_ns, modes = (
-            numbers[place : place + many] for place in range(0, 7 * many, many)
+            numbers[place : place + many] for place in range(0, len(numbers), many)
         )
         found += [
             mode
@@ -66,71 +67,75 @@ def unpacked(states: bytes) -> list[Evidence | int]:
                 modes, sizes, mtimes, mtime_ns, ctimes, ctime_ns, inodes, strict=True
             )
         ]
-        start += many * _ENTRY_BYTES
     return found
 
 
-# How wide an answer is in each column.
-_WIDTHS: Final = (8, 8, 8, 4, 8, 4, 2)
-_FORMS: Final = ("=Q", "=Q", "=q", "=I", "=q", "=I", "=H")
+def changed(before: bytes, now: bytes) -> dict[int, Evidence | int]:
+    """Return what is said now of the entries of which it is something else, by their places.
 
-
-def changed(before: bytes, now: bytes) -> list[int]:
-    """Return the places of the entries of which something else is said now, of as many as before."""
-    found: set[int] = set()
-    for start, many in _blocks(now):
+    There are as many of them as before.
+    """
+    found: dict[int, Evidence | int] = {}
+    for start, block in _blocks(now):
         at = start * _ENTRY_BYTES
-        for width in _WIDTHS:
-            end = at + many * width
-            if before[at:end] != now[at:end]:
-                found.update(_differing(before[at:end], now[at:end], width=width, first=start))
-            at = end
-    return sorted(found)
-
-
-def _differing(one: bytes, other: bytes, *, width: int, first: int) -> Iterator[int]:
-    """Yield where two columns differ, counted from the ``first`` entry of a block."""
-    # A bit is set where they do: the lowest tells the first entry.
-    bits = int.from_bytes(one, "little") ^ int.from_bytes(other, "little")
-    while bits:
-        place = ((bits & -bits).bit_length() - 1) // (8 * width)
-        yield first + place
-        above = 8 * width * (place + 1)
-        bits = bits >> above << above
-
-
-def _blocks(states: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the place of the first entry of each block, and how many are in it."""
-    count = len(states) // _ENTRY_BYTES
-    return ((start, min(_ROWS, count - start)) for start in range(0, count, _ROWS))
+        was, numbers = block.unpack_from(before, at), block.unpack_from(now, at)
+        if was != numbers:
+            many = len(numbers) // _COLUMNS
+            differing = compress(range(len(numbers)), map(ne, was, numbers))
+            found |= {
+                start + place: _said(*numbers[place::many])
+                for place in sorted({one % many for one in differing})
+            }
+    return found
 
 
 def one_of(states: bytes, place: int) -> Evidence | int:
     """Return what was said of the entry at a place."""
-    start = place - place % _ROWS
-    many, place = min(_ROWS, len(states) // _ENTRY_BYTES - start), place % _ROWS
-    at = start * _ENTRY_BYTES
-    found: list[int] = []
-    for width, form in zip(_WIDTHS, _FORMS, strict=True):
-        found.append(unpack_from(form, states, at + width * place)[0])
-        at += many * width
-    inode, size, ctime, ctime_part, mtime, mtime_part, mode = found
-    if mode & FORMAT_MASK == FORMAT_DIRECTORY:
-        return mode
-    return mode, size, mtime * _SECOND + mtime_part, ctime * _SECOND + ctime_part, inode
+    start, block = _block_of(states, place)
+    numbers = block.unpack_from(states, start * _ENTRY_BYTES)
+    return _said(*numbers[place - start :: len(numbers) // _COLUMNS])
 
 
 def patched(states: bytes, told: Mapping[int, Evidence]) -> bytes:
     """Return what was said of some entries, with something else of those at some places."""
     made = bytearray(states)
     for place, (mode, size, mtime, ctime, inode) in told.items():
-        start = place - place % _ROWS
-        many, at = min(_ROWS, len(states) // _ENTRY_BYTES - start), start * _ENTRY_BYTES
-        numbers = (inode, size, *divmod(ctime, _SECOND), *divmod(mtime, _SECOND), mode)
-        for number, width, form in zip(numbers, _WIDTHS, _FORMS, strict=True):
-            pack_into(form, made, at + width * (place - start), number)
-            at += many * width
+        start, block = _block_of(states, place)
+        numbers = [*block.unpack_from(made, start * _ENTRY_BYTES)]
+        row = (inode, size, *divmod(ctime, _SECOND), *divmod(mtime, _SECOND), mode)
+        numbers[place - start :: len(numbers) // _COLUMNS] = row
+        block.pack_into(made, start * _ENTRY_BYTES, *numbers)
     return bytes(made)
+
+
+def _said(
+    inode: int, size: int, ctime: int, ctime_part: int, mtime: int, mtime_part: int, mode: int
+) -> Evidence | int:
+    if mode & FORMAT_MASK == FORMAT_DIRECTORY:
+        return mode
+    return mode, size, mtime * _SECOND + mtime_part, ctime * _SECOND + ctime_part, inode
+
+
+def _blocks(states: bytes) -> Iterator[tuple[int, Struct]]:
+    """Yield the place of the first entry of each block, and its form."""
+    return (_block_of(states, start) for start in range(0, len(states) // _ENTRY_BYTES, _ROWS))
+
+
+def _block_of(states: bytes, place: int) -> tuple[int, Struct]:
+    """Return the place of the first entry of the block in which one is, and the form of that block."""
+    start = place - place % _ROWS
+    return start, _form(min(_ROWS, len(states) // _ENTRY_BYTES - start))
+
+
+def _form(many: int) -> Struct:
+    """Return the form of a block of so many entries."""
+    found = _forms.get(many)
+    if found is None:
+        found = _forms[many] = Struct(f"={many}Q{many}Q{many}q{many}I{many}q{many}I{many}H")
+    return found
+
+
+_forms: dict[int, Struct] = {}
 
 
 # --- Asks ---

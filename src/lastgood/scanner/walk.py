@@ -541,8 +541,8 @@ class Walk:
             was = self._told(record)
             if was is None or len(was) != len(listing.states):
                 return None
-            names, now = names_of(listing.names), listing.states
-            told = {names[place]: one_of(now, place) for place in changed(was, now)}
+            names = names_of(listing.names)
+            told = {names[place]: said for place, said in changed(was, listing.states).items()}
         rows = self._rows_then(record)
         return self._examiner.revise(path, listing, record=record, rows=[*rows], changed=told)
 
