@@ -82,10 +82,8 @@ def changed(before: bytes, now: bytes) -> dict[int, Evidence | int]:
         if was != numbers:
             many = len(numbers) // _COLUMNS
             differing = compress(range(len(numbers)), map(ne, was, numbers))
-            found |= {
-                start + place: _said(*numbers[place::many])
-                for place in sorted({one % many for one in differing})
-            }
+            places = sorted({number % many for number in differing})
+            found |= {start + place: _said(*numbers[place::many]) for place in places}
     return found
 
 
