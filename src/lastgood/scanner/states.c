@@ -118,7 +118,7 @@ static int is_as_seen(int directory, uint64_t device, const struct known_folder 
  *
  * Each is opened by its name in the one above, which is open. It is asked for itself after what is in it: what
  * proves its names does so until all have been asked. `states` has room for what is said of the entries of all
- * folders in doubt.
+ * folders, `findings` for the most that may be otherwise.
  *
  * Return how many there are; -1, and none stays open, if one cannot be opened, or too many are found. */
 int lastgood_changed(int root, const char *asked, const char *plan, unsigned char *states, unsigned char *findings)
@@ -132,6 +132,10 @@ int lastgood_changed(int root, const char *asked, const char *plan, unsigned cha
     for (uint32_t folder = 0; folder < question.folders && !failed; folder++) {
         struct known_folder known;
         memcpy(&known, plan, sizeof known);
+        if (known.depth >= DEEPEST) { /* nobody asks for one: `above` has no room for it */
+            failed = 1;
+            break;
+        }
         const char *name = plan + sizeof known;
         const char *names = name + known.name_bytes + 1;
         const char *said = names + known.names_bytes;
