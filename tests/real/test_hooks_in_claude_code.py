@@ -55,7 +55,14 @@ def test_turns_are_kept_under_their_prompts_and_rewound(lastgood: Command, tmp_p
     home.mkdir()
     project = lastgood.project
     (project / "mine.txt").write_text("by hand\n")
-    with ScriptedModel(script) as model:
+
+    def meanwhile(said: str) -> Use:
+        """Change a file between a prompt and its command: the host may not yet have written the prompt."""
+        if "write one" in said:
+            (project / "mine.txt").write_text("by hand, in the first turn\n")
+        return script(said)
+
+    with ScriptedModel(meanwhile) as model:
         host = Host("claude-code", home=home, project=project, model=model.url)
         entered(lastgood, host)
         host.say("write one")
