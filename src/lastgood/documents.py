@@ -67,7 +67,7 @@ _TABLE = {
     "RecoverReport": "state session checkpoint returned position progress! tasks unknown_effects"
     " irreversible rolled_back_to edited changed_beside? undone_tasks passed_over? live_processes"
     " git_matches head_moved drift artifacts waiting elsewhere done interrupted_restore guard operation"
-    " files not_held parts conversation? took_over:took_over.id beside:beside.id",
+    " files cleared? not_held parts conversation? took_over:took_over.id beside:beside.id",
     "RestoreReport": "plan target guard operation dry_run scopes counts files head_moved irreversible"
     " conversation progress parts conflicts directory folder_made not_held not_held_unnamed index_differs"
     " changed_beside?",

@@ -304,6 +304,7 @@ def recover(
     return report.replace(
         interrupted_restore=settled.done,
         outcomes=(*settled.left, *settled.outcomes, *report.outcomes),
+        cleared=settled.cleared,
         parts=(*settled.parts, *report.parts),
     )
 

@@ -238,7 +238,7 @@ class FileReader(Protocol):
         """Return the content of a file, or the target of a link; None if it is not this entry's any more."""
 
     def left_over(self) -> Mapping[str, Sequence[bytes]]:
-        """Return, by the token of each restore, the directories that hold temporary files of its."""
+        """Return, by the token of each restore, where its temporary names are."""
 
 
 class DiskThreads(Protocol):

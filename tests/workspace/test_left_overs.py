@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -114,7 +115,9 @@ def test_what_could_not_be_cleared_is_when_it_can_be(workspace: Workspace, proje
     assert [note.code for note in workspace.status().health] == ["left-over"]
     _loosen(project / "closed")
 
-    assert not workspace.recover().omissions
+    (waiting,) = _ours(project)
+    report = workspace.recover()
+    assert (report.omissions, report.cleared) == ((), (os.fsencode(waiting.relative_to(project)),))
     assert _ours(project) == []
     assert workspace.status().health == ()
     assert _texts(project) == ["one", "one"]
@@ -372,8 +375,20 @@ def test_a_name_of_a_restore_that_came_back_after_it_was_done_is_cleared(
     report = workspace.recover()
 
     assert (report.interrupted_restore, report.omissions) == (None, ())
+    assert report.cleared == (os.fsencode(returned.with_suffix(suffix).name),)
     assert _ours(project) == []
     assert (project / "file").read_text() == "since"
+
+
+def test_a_recovery_says_that_it_cleared_such_a_name(
+    lastgood: Command, project: Path, returned: Path
+) -> None:
+    """T10: it does not say that there was nothing to do."""
+    said = lastgood("recover").out
+
+    assert f"cleared a temporary name of restores that are done: {returned.name}\n" in said
+    assert "Nothing else is to recover." in said
+    assert not returned.exists()
 
 
 def test_what_the_store_lacks_of_that_is_kept_and_takes_the_place_of_nothing(
@@ -401,6 +416,19 @@ def test_a_recovery_leaves_names_alone_of_restores_that_it_does_not_know(
     workspace.recover()
 
     assert _ours(project) == [other]
+
+
+def test_a_recovery_leaves_names_alone_of_restores_of_another_folder(
+    workspace: Workspace, project: Path, returned: Path, tmp_path: Path
+) -> None:
+    """T13: they came with a copy, and say nothing of this folder's files."""
+    copy = tmp_path / "copy"
+    shutil.copytree(project, copy)
+    with lastgood.open(copy, store=workspace.store, maintenance="off") as other:
+        report = other.recover()
+
+    assert report.cleared == ()
+    assert [path.name for path in _ours(copy)] == [returned.name]
 
 
 @pytest.mark.usefixtures("returned")

@@ -13,6 +13,7 @@ from lastgood.cli.wording import (
     moment,
     path_text,
     path_within,
+    paths_named,
     place,
     shortened,
     size,
@@ -618,6 +619,14 @@ def settled_line(report: RecoverReport) -> str | None:
     beside = 0 if report.restored is None else len(report.restored.outcomes)
     counted = report.outcomes[: len(report.outcomes) - beside]
     return f"{_SETTLED[report.interrupted_restore]}: {report_counts(counted)}"
+
+
+def cleared_line(report: RecoverReport) -> str | None:
+    """Return which temporary names of earlier restores went."""
+    if not report.cleared:
+        return None
+    what = "a temporary name" if len(report.cleared) == 1 else "temporary names"
+    return f"cleared {what} of restores that are done: {paths_named(report.cleared)}"
 
 
 def run_line(run: SessionReport, *, now: int, host: str | None = None) -> str:

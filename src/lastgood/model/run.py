@@ -140,11 +140,12 @@ class RecoverReport(Value):
     workspace stands at; ``returned`` says that this is not its last or the newest one. ``progress``
     is what counts: the session's, else the checkpoint's. ``interrupted_restore`` tells what
     became of one, ``restored`` what was, or would be, brought back beside that: files of ``--rollback``,
-    or artifacts that were missing. ``outcomes`` are the paths of both. ``irreversible`` are steps done after
-    the checkpoint ``rolled_back_to``, that files were, or would be, taken back to; ``undone_tasks`` were done
-    after it, and ``edited`` are paths among these that changed after the run's last sign of life, by
-    whomever, ``changed_beside`` those that other sessions saved as changed since; ``passed_over`` are later
-    checkpoints that would have been nearer, but whose files are damaged.
+    or artifacts that were missing. ``outcomes`` are the paths of both. ``cleared`` are temporary names of
+    earlier restores that were still, or again, in the workspace, and went. ``irreversible`` are steps done
+    after the checkpoint ``rolled_back_to``, that files were, or would be, taken back to; ``undone_tasks``
+    were done after it, and ``edited`` are paths among these that changed after the run's last sign of life,
+    by whomever, ``changed_beside`` those that other sessions saved as changed since; ``passed_over`` are
+    later checkpoints that would have been nearer, but whose files are damaged.
     ``elsewhere`` tells of runs that did not finish in a folder that this one may have been.
     ``took_over`` is a session that lived, and has ended for this one to go on; ``beside`` one that lives
     and is at work, where nothing died. ``conversation`` is that of the run, kept to its last whole line
@@ -167,6 +168,7 @@ class RecoverReport(Value):
     interrupted_restore: Settled | None = None
     restored: RestoreReport | None = None
     outcomes: tuple[Outcome, ...] = ()
+    cleared: tuple[bytes, ...] = ()
     parts: tuple[PartOutcome, ...] = ()
     rolled_back_to: str | None = None
     edited: tuple[bytes, ...] = ()

@@ -632,7 +632,7 @@ class DescriptorApplier:
         return tuple(found)
 
     def left_over(self) -> Mapping[str, Sequence[bytes]]:
-        """Return, by the token of each restore, the directories that hold temporary files of its."""
+        """Return, by the token of each restore, where its temporary names are."""
         from lastgood.restore.leftovers import left_over  # lazily: only who clears up asks
 
         return left_over(self._root)

@@ -33,8 +33,8 @@ _ROOM_HINT = (
 class SettledRestore(Value):
     """What became of a restore that was interrupted; ``done`` is None if there was none.
 
-    ``target`` is the checkpoint that the whole workspace was brought to by that, ``left`` what became of
-    what restores before it had left in the workspace.
+    ``target`` is the checkpoint that the whole workspace was brought to by that. Of what restores before
+    it had left in the workspace, ``cleared`` went, and ``left`` tells of what could not just go.
     """
 
     done: Settled | None = None
@@ -42,6 +42,7 @@ class SettledRestore(Value):
     parts: tuple[PartOutcome, ...] = ()
     target: str | None = None
     left: tuple[Outcome, ...] = ()
+    cleared: tuple[bytes, ...] = ()
 
 
 def settle_restore(context: Context, *, roll_back: bool) -> SettledRestore:
@@ -53,8 +54,7 @@ def settle_restore(context: Context, *, roll_back: bool) -> SettledRestore:
     earlier = context.journal.left()
     settled = _settle_interrupted(context, roll_back=roll_back)
     # Only then: what goes back to a path would be in the way of what is finished there.
-    left = _clear_left(context, earlier)
-    return settled.replace(left=(*left, *_clear_returned(context)))
+    return _clear_left(context, earlier, settled)
 
 
 def _settle_interrupted(context: Context, *, roll_back: bool) -> SettledRestore:
@@ -248,39 +248,41 @@ class RollBack(ResumedExecution):
         return about.stood if back == "undo" else about.stands
 
 
-def _clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome, ...]:
-    """Take away what restores that are done left in the workspace because it could not go (rule T12b)."""
-    if not restores:
-        return ()
+def _clear_left(context: Context, restores: Sequence[Journal], settled: SettledRestore) -> SettledRestore:
+    """Take away what restores that are done left in the workspace because it could not go (rule T12b).
+
+    So, too, names that had gone, and that a file system brought back after a power cut.
+    """
+    if not restores and not _returned(context, _left_over(context)):  # by far the most: nobody waits
+        return settled
     outcomes: list[Outcome] = []
     with RecoverTransaction(context) as recovering:
+        before = _left_over(context)
         for journal in restores:
             found = _cleared(recovering, journal, journal.plan.steps)
             outcomes += found
             if not any(one.left is not None for one in found):
                 recovering.journal.forget(journal.operation)
-    return tuple(outcomes)
+        outcomes += clear_unplanned(recovering, _returned(context, before))
+        after = _left_over(context)
+    gone = {path for paths in before.values() for path in paths}
+    gone.difference_update(*after.values())
+    return settled.replace(left=tuple(outcomes), cleared=tuple(sorted(gone)))
 
 
-def _clear_returned(context: Context) -> tuple[Outcome, ...]:
-    """Take away names of restores that are done, which a file system brought back after a power cut."""
-    if not _returned(context):  # by far the most: nobody waits for a lock
-        return ()
-    with RecoverTransaction(context) as recovering:
-        return clear_unplanned(recovering, _returned(context))
+def _returned(context: Context, left: Mapping[str, Sequence[bytes]]) -> Mapping[str, Sequence[bytes]]:
+    """Return what is there of restores of this workspace that are done and left nothing."""
+    waiting = context.journal.left_by()
+    known = {id: context.catalogue.operation(id) for id in left if id not in waiting}
+    ours = {id for id, one in known.items() if one is not None and one.workspace_key == context.key}
+    return {id: paths for id, paths in left.items() if id in ours}
 
 
-def _returned(context: Context) -> Mapping[str, Sequence[bytes]]:
-    """Return, by operation, the directories that hold names of those that are done and left nothing."""
-    ended = {one.id for one in context.catalogue.operations(context.key)}
-    ended.difference_update(context.journal.left_by())
-    if not ended:
-        return {}
+def _left_over(context: Context) -> Mapping[str, Sequence[bytes]]:
     try:
-        found = context.applier.left_over()
+        return context.applier.left_over()
     except NotFound:  # whoever needs the folder says so, or makes it again
         return {}
-    return {operation: places for operation, places in found.items() if operation in ended}
 
 
 def clear_unplanned(
@@ -297,9 +299,14 @@ def clear_unplanned(
 
     return tuple(
         outcome
-        for operation, directories in left.items()
-        for outcome in recovering.applier.clear_temporaries(operation, directories, stored=stored)
+        for operation, paths in left.items()
+        for outcome in recovering.applier.clear_temporaries(operation, places_of(paths), stored=stored)
     )
+
+
+def places_of(paths: Iterable[bytes]) -> Sequence[bytes]:
+    """Return the directories of some paths."""
+    return sorted({parent(path) for path in paths})
 
 
 def _cleared(recovering: RecoverTransaction, journal: Journal, steps: tuple[Step, ...]) -> Sequence[Outcome]:
@@ -307,7 +314,7 @@ def _cleared(recovering: RecoverTransaction, journal: Journal, steps: tuple[Step
     applier, token = recovering.applier, journal.operation
     places = _places(steps)
     found = applier.clear_temporaries(token, sorted(places), steps=steps)
-    moved = set(applier.left_over().get(token, ())) - places
+    moved = set(places_of(applier.left_over().get(token, ()))) - places
     return (*found, *applier.clear_temporaries(token, sorted(moved), steps=steps)) if moved else found
 
 

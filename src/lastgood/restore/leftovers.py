@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def left_over(root: bytes) -> Mapping[str, Sequence[bytes]]:
-    """Return, by the token of each restore, the directories that hold temporary files of its."""
+    """Return, by the token of each restore, where its temporary names are."""
     found: dict[str, list[bytes]] = {}
     top = open_root(root)
     nearby = Nearby(top)
@@ -30,8 +30,8 @@ def left_over(root: bytes) -> Mapping[str, Sequence[bytes]]:
         while waiting:
             place = waiting.pop()
             temporary, below = _listed(nearby, place)
-            for token in sorted({token_of(name) for name in temporary}):
-                found.setdefault(token, []).append(place)
+            for name in sorted(temporary):
+                found.setdefault(token_of(name), []).append(join(place, name))
             waiting += [join(place, name) for name in reversed(below)]
     finally:
         nearby.close()

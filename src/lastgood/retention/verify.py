@@ -306,11 +306,11 @@ def set_journal_aside(context: Context) -> tuple[str, ...]:
 
 
 def _clear_left_over(recovering: RecoverTransaction) -> tuple[str, ...]:
-    from lastgood.restore.finish import clear_unplanned  # lazily: a journal is seldom damaged
+    from lastgood.restore.finish import clear_unplanned, places_of  # lazily: a journal is seldom damaged
 
     left = recovering.applier.left_over()
     found = clear_unplanned(recovering, left)
-    places = {place for directories in left.values() for place in directories}
+    places = places_of(path for paths in left.values() for path in paths)
     if not places:
         return ()
     told = (f"{printable(to_text(one.path))}: {one.reason}" for one in found)

@@ -9,6 +9,7 @@ from lastgood.cli.grammar import Verb, quoted
 from lastgood.cli.opening import DECLINED, NO_ANSWER, OMISSIONS, ProgressLine, open_for
 from lastgood.cli.plans import (
     at_work_lines,
+    cleared_line,
     conversation_lines,
     going_on,
     not_held_lines,
@@ -267,9 +268,9 @@ def _tell(
     host: str | None,
     is_asked: bool = False,
 ) -> None:
-    settled = settled_line(report)
-    if settled is not None:
-        console.sentence(settled)
+    for done in (settled_line(report), cleared_line(report)):
+        if done is not None:
+            console.sentence(done)
     for line in remarks(report.outcomes):
         console.warn(line)
     if report.done == "review":
@@ -290,7 +291,8 @@ def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
     named = call.argument(0) is not None
     waits = report.interrupted_restore is not None or report.waiting or report.elsewhere
     if not (waits or named) and report.progress.empty:
-        console.sentence("Nothing was interrupted: there is nothing to recover.")
+        nothing = "Nothing else is" if report.cleared else "Nothing was interrupted: there is nothing"
+        console.sentence(f"{nothing} to recover.")
         report = report.replace(returned=True)  # no work stopped there either
     line = recovering_line(report, asked=named)
     tell_elsewhere(report, console)
