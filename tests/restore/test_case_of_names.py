@@ -8,14 +8,16 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from lastgood.model.operation import Outcome
-from lastgood.model.tree import Entry
+from lastgood.model.tree import Entry, StoredTree
 from lastgood.paths import folded, join
-from lastgood.restore.plan import are_alike
+from lastgood.restore.merge import Copies, MergedTree, plan_merge
+from lastgood.restore.plan import DeletionEvidence, are_alike
 from lastgood.restore.spellings import as_spelt
-from tools.forest import Field, Names, Node, folder
+from tools.forest import Field, Names, Node, folder, snapshot
 
 A: Node = (0o644, b"a")
 B: Node = (0o644, b"b")
+C: Node = (0o644, b"c")
 X: Node = (0o755, b"a")
 
 
@@ -118,6 +120,65 @@ def test_a_file_that_stays_keeps_out_a_folder_of_the_same_name(field: Field) -> 
         "skipped Src/x: Src could not be made",
     ]
     assert field.now() == {b"src": A}
+
+
+# A merge leaves alone what changed since its base, and that has no step, or one that only says why.
+
+
+def merged(field: Field, base: Names, target: Names) -> list[Outcome]:
+    present = snapshot(field.forest, field.root)
+    evidence = DeletionEvidence(
+        ignored_then=lambda _path, *, directory: False,  # noqa: ARG005 - the protocol's
+        look=looking(field),
+    )
+    tree = MergedTree(
+        *(StoredTree(field.forest.plant(names), field.forest.directory) for names in (base, target)),
+        present=present,
+        evidence=evidence,
+        blend=lambda _sides: None,
+        favour=None,
+        copies=Copies(ref="x", suffix=b".lastgood-x"),
+    )
+    steps = plan_merge(tree, present, evidence=evidence, paths=(), discard=False, was=lambda _path: False)
+    return list(field.apply(as_spelt(steps, looking(field), listed=present.directory)))
+
+
+def test_a_merge_takes_a_file_back_under_the_spelling_that_is_there(field: Field) -> None:
+    field.lay({b"readme": A, b"since": A})
+    outcomes = merged(field, {b"readme": A}, {b"README": B})
+    assert told(outcomes) == ["restored readme: spelt so here, where README is the same name"]
+    assert field.now() == {b"readme": B, b"since": A}
+
+
+def test_a_merge_writes_nothing_over_a_conflict_of_another_spelling(field: Field) -> None:
+    field.lay({b"readme": C})
+    outcomes = merged(field, {b"readme": A}, {b"README": B})
+    assert told(outcomes) == [
+        "skipped README: readme stays, which is the same name here",
+        "skipped readme: conflict",
+    ]
+    assert field.now() == {b"readme": C}
+
+
+def test_a_merge_writes_into_a_folder_that_stays_for_what_came_since(field: Field) -> None:
+    field.lay({b"src": folder({b"x": A, b"since": A})})
+    outcomes = merged(field, {b"src": folder({b"x": A})}, {b"Src": folder({b"x": B, b"y": B})})
+    assert not [one for one in outcomes if one.result in {"failed", "skipped"}]
+    assert field.now() == {b"src": folder({b"x": B, b"y": B, b"since": A})}
+
+
+def test_a_merge_writes_nothing_over_what_came_since_under_another_spelling(field: Field) -> None:
+    field.lay({b"src": folder({b"New": C})})
+    outcomes = merged(field, {}, {b"Src": folder({b"new": A})})
+    assert told(outcomes) == ["skipped Src/new: src/New stays, which is the same name here"]
+    assert field.now() == {b"src": folder({b"New": C})}
+
+
+def test_a_merge_makes_a_second_spelling_where_names_are_told_apart(field: Field) -> None:
+    field.lay({b"readme": C})
+    present = snapshot(field.forest, field.root)
+    steps = field.plan({b"readme": C, b"README": A})
+    assert as_spelt(steps, field.applier.present, listed=present.directory) == steps
 
 
 def test_where_names_are_told_apart_nothing_changes(field: Field) -> None:

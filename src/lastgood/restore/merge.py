@@ -16,6 +16,7 @@ from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, Entry, TreeId,
 from lastgood.paths import LONGEST_PATH, Covering, ancestors, join, parent, printable, to_text, within
 from lastgood.restore.look import blob_id
 from lastgood.restore.plan import DELETED, SPARED, UNTOUCHED, action_between, barred, in_order, occupied, plan
+from lastgood.restore.spellings import as_spelt
 from lastgood.trees import Files, tree_of
 from lastgood.value import Value
 
@@ -653,6 +654,7 @@ def merged_steps(
         discard=discard,
         was=lambda path: base.entry(path) is not None or then.entry(path) is not None,
     )
+    steps = as_spelt(steps, evidence.look, listed=snapshot.scan.directory)
     return steps, needed(steps, tree.merged)
 
 
