@@ -138,7 +138,7 @@ def _plan(
     refuse_unheld(tuple(_held(step) for step in steps), snapshot)
     plan = RestorePlan(
         id="",
-        target=request.operation.guard or "",
+        target=request.source or "",
         workspace_key=snapshot.context.key,
         paths=(),
         steps=steps + purged,

@@ -60,6 +60,18 @@ def test_several_restores_are_undone_and_brought_again_in_order(workspace: Works
     assert seen == ["one", "three", "one", "two", "one"]
 
 
+def test_an_undo_and_a_redo_each_name_the_checkpoint_that_they_lead_to(
+    workspace: Workspace, project: Path
+) -> None:
+    """T8: so that what refuses them, and what tells of them, names no other state."""
+    first, _ = saved(workspace, project / "file", "one", "two")
+    guard = workspace.restore(first).guard
+
+    targets = [workspace.undo().operation.target, workspace.redo().operation.target]
+
+    assert targets == [guard, first]
+
+
 def test_an_undo_goes_back_however_far(workspace: Workspace, project: Path) -> None:
     """T8: past all that was undone before."""
     file = project / "file"
