@@ -125,13 +125,31 @@ def printable(text: str) -> str:
     return "".join(ch if ch.isprintable() and ch not in _DIRECTION else _escape(ch) for ch in text)
 
 
-def quoted(path: bytes | str) -> str:
-    """Return a path as a shell takes it, fit for a terminal: for commands that a hint names."""
-    from shlex import quote  # lazily: only what is refused pays for it
+def quoted(word: bytes | str) -> str:
+    """Return a word as a shell takes it; control characters and what is no UTF-8 are spelled out."""
+    word = to_text(word) if isinstance(word, bytes) else word
+    if printable(word) != word:
+        return "$'" + "".join(_spelled_out(ch) for ch in word) + "'"
+    if word and all(ch.isalnum() or ch in _PLAIN for ch in word) and not _is_read_otherwise(word):
+        return word
+    return "'" + word.replace("'", "'\\''") + "'"
 
-    return quote(printable(to_text(path) if isinstance(path, bytes) else path))
+
+def _is_read_otherwise(word: str) -> bool:
+    """Tell whether a shell may take a word of plain characters for a home, a program's path or several."""
+    if word[0] in "~=" or "=~" in word or ":~" in word:
+        return True
+    return "{" in word and ("," in word or ".." in word)
 
 
+def _spelled_out(ch: str) -> str:
+    if ch in "'\\":
+        return f"\\{ch}"
+    return ch if printable(ch) == ch else "".join(f"\\x{byte:02x}" for byte in to_bytes(ch))
+
+
+# Beside letters and digits, what a shell leaves as it is; not everywhere (`_is_read_otherwise`).
+_PLAIN = frozenset("@%+=:,./-_~{}")
 _DIRECTION = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import lastgood as package
-from lastgood.cli.grammar import quoted
 from lastgood.cli.hints import completed
 from lastgood.cli.plans import at_work_lines, choosing_lines, done_words, run_line
 from lastgood.cli.reader import read
@@ -20,6 +19,7 @@ from lastgood.cli.wording import fitted
 from lastgood.errors import count
 from lastgood.model.operation import CONFLICT, Outcome, PartOutcome
 from lastgood.model.session import Session
+from lastgood.paths import quoted
 from lastgood.processes import ProcFiles
 from tools.command import COMMAND, Command, told
 from tools.report_records import session
@@ -243,6 +243,23 @@ def test_a_place_that_takes_over_one_checkpoint_says_so(kept: Command, tmp_path:
     kept.project.rename(elsewhere)
     said = kept("-C", str(elsewhere), "workspace", "attach", str(kept.project), cwd=elsewhere).out
     assert said == f"{elsewhere} took over {count(made, 'checkpoint')} of {kept.project}\n"
+
+
+@pytest.mark.parametrize("name", [b"two\nlines", b"no \xff UTF-8", b"it's"])
+def test_what_is_said_of_a_moved_folder_of_any_name_can_be_typed(
+    name: bytes, kept: Command, tmp_path: Path
+) -> None:
+    """S19: the words that lead to its checkpoints mean that folder to a shell."""
+    odd, moved = tmp_path / os.fsdecode(name), tmp_path / "moved"
+    kept.project.rename(odd)
+    kept("workspace", "attach", str(kept.project), cwd=odd)
+    odd.rename(moved)
+    hint = kept("list", cwd=moved).err.partition("lastgood workspace attach ")[2].partition("\n  make")[0]
+
+    word = subprocess.run(["bash", "-c", f"printf %s {hint}"], capture_output=True, check=True).stdout
+    kept("workspace", "attach", os.fsdecode(word), cwd=moved)
+
+    assert kept("list", "--json", cwd=moved).json["checkpoints"]
 
 
 def test_a_path_that_a_checkpoint_does_not_have_is_answered_with_its_id(kept: Command) -> None:

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastgood.cli.grammar import quoted
 from lastgood.cli.reader import read
 from lastgood.cli.table import all_verbs
 from lastgood.documents import record
 from lastgood.errors import Usage
-from lastgood.paths import printable
+from lastgood.paths import printable, quoted
 from lastgood.workspace import Workspace
 from tools.values import not_none
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from lastgood.paths import printable, to_bytes
+from lastgood.paths import quoted
 from lastgood.settings import SCOPES
 from lastgood.value import Value
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     Form = Literal["text", "number", "ref", "duration", "moment", "pair", "folder", "held", "path", "plan"]
 
 NAME = "lastgood"
-# Beside letters and digits, what a shell leaves as it is; not everywhere (`_is_read_otherwise`).
-_PLAIN = frozenset("@%+=:,./-_~{}")
 
 
 class Option(Value):
@@ -196,28 +194,6 @@ def _is_found(file: str, path: str) -> bool:
         if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
             return os.path.realpath(candidate) == os.path.realpath(file)
     return False
-
-
-def quoted(word: str) -> str:
-    """Return a word as a shell takes it; control characters and what is no UTF-8 are spelled out."""
-    if printable(word) != word:
-        return "$'" + "".join(_spelled_out(ch) for ch in word) + "'"
-    if word and all(ch.isalnum() or ch in _PLAIN for ch in word) and not _is_read_otherwise(word):
-        return word
-    return "'" + word.replace("'", "'\\''") + "'"
-
-
-def _is_read_otherwise(word: str) -> bool:
-    """Tell whether a shell may take a word of plain characters for a home, a program's path or several."""
-    if word[0] in "~=" or "=~" in word or ":~" in word:
-        return True
-    return "{" in word and ("," in word or ".." in word)
-
-
-def _spelled_out(ch: str) -> str:
-    if ch in "'\\":
-        return f"\\{ch}"
-    return ch if printable(ch) == ch else "".join(f"\\x{byte:02x}" for byte in to_bytes(ch))
 
 
 # --- Arguments and options that several verbs have ---

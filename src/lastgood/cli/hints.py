@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lastgood.cli.grammar import NAME, program, quoted
-from lastgood.paths import printable
+from lastgood.cli.grammar import NAME, program
+from lastgood.paths import printable, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

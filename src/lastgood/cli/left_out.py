@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from fnmatch import fnmatchcase
 
-from lastgood.cli.grammar import quoted
 from lastgood.cli.wording import path_text
 from lastgood.errors import LastgoodError
-from lastgood.paths import printable, to_text
+from lastgood.paths import printable, quoted, to_text
 from lastgood.settings import BUILT_IN_EXCLUDES
 
 TYPE_CHECKING = False

@@ -473,7 +473,7 @@ def only(call: Call, *, takes: frozenset[str]) -> None:
             fitting = ", ".join(f"--{one}" for one in sorted(takes)) or "none of its own"
             hint = f"its options: {fitting}"
             if call.verb.name == "progress" and call.has(option):
-                from lastgood.cli.grammar import quoted
+                from lastgood.paths import quoted
 
                 given = " ".join(f"--{option} {quoted(one)}" for one in call.texts(option))
                 hint = f"to record it: {call.command(f'progress set {given}')}"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 
-from lastgood.cli.grammar import quoted
 from lastgood.cli.table import spellings
 from lastgood.errors import Usage
-from lastgood.paths import printable
+from lastgood.paths import printable, quoted
 from lastgood.view import meant_by, time_meant
 
 TYPE_CHECKING = False

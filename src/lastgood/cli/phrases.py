@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 
-from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import number as whole_number
 from lastgood.cli.references import as_ref, is_part, is_path, looked_up, part_of
 from lastgood.cli.table import verb_of
 from lastgood.errors import Usage
 from lastgood.ids import short
-from lastgood.paths import printable
+from lastgood.paths import printable, quoted
 from lastgood.value import cast
 from lastgood.view import meant_by, time_meant
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lastgood.cli.grammar import quoted
 from lastgood.cli.typed_paths import as_typed, for_other_programs, typed_below
 from lastgood.cli.wording import (
     UNTITLED,
@@ -25,7 +24,7 @@ from lastgood.model.canonical import PATH, Fields
 from lastgood.model.operation import CONFLICT, DAMAGED, DISCARDED, NOT_BACK
 from lastgood.model.report import MARKED, PARTLY, counts_of, planned_outcomes
 from lastgood.model.session import is_command
-from lastgood.paths import Covering, printable, to_text, ways
+from lastgood.paths import Covering, printable, quoted, to_text, ways
 from lastgood.restore.plan import SPARED
 
 TYPE_CHECKING = False

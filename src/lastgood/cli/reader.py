@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lastgood.cli.grammar import Call, quoted
+from lastgood.cli.grammar import Call
 from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, verb_of
 from lastgood.errors import Usage
-from lastgood.paths import printable
+from lastgood.paths import printable, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

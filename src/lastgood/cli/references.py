@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 
-from lastgood.cli.grammar import quoted
 from lastgood.cli.typed_paths import alike, as_typed, from_top, only_meant, path_of, same_name, start
 from lastgood.errors import Damaged, Invalid, LastgoodError, NotFound, Usage
 from lastgood.ids import short
-from lastgood.paths import lies_in, printable, to_text
+from lastgood.paths import lies_in, printable, quoted, to_text
 from lastgood.value import cast
 
 TYPE_CHECKING = False

@@ -6,7 +6,6 @@ import os
 import time
 from contextlib import contextmanager
 
-from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine
 from lastgood.cli.plans import (
     at_work_lines,
@@ -36,7 +35,7 @@ from lastgood.cli.typed_paths import current, path_of, paths_of, same_name
 from lastgood.cli.wording import UNTITLED, called, label, shortened, words_named
 from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Unsafe, Usage, count
 from lastgood.ids import short
-from lastgood.paths import lies_in, printable, to_text
+from lastgood.paths import lies_in, printable, quoted, to_text
 from lastgood.restore.plan import NOT_TAKEN, SPARED, takes_many_away
 from lastgood.value import Value, cast
 from lastgood.view import time_meant

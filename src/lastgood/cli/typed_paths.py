@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from lastgood.cli.grammar import quoted
 from lastgood.errors import Invalid, LastgoodError, NotFound
-from lastgood.paths import lies_in, printable, to_text
+from lastgood.paths import lies_in, printable, quoted, to_text
 from lastgood.value import Value
 
 TYPE_CHECKING = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from signal import SIGINT
 
-from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import OMISSIONS
 from lastgood.cli.plans import going_on_with
 from lastgood.cli.unfinished import settled
@@ -13,7 +12,7 @@ from lastgood.cli.wording import ago, duration, effect_words
 from lastgood.errors import count
 from lastgood.ids import short
 from lastgood.model.session import TASK_STATES
-from lastgood.paths import printable
+from lastgood.paths import printable, quoted
 from lastgood.workspace.running.resume import unfinished_beside
 from lastgood.workspace.running.workspace import RunWorkspace
 

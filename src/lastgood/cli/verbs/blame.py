@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from lastgood.attribution import WORDS
-from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import open_group
 from lastgood.cli.references import reached
 from lastgood.cli.typed_paths import path_of
 from lastgood.cli.wording import padded, path_within, shortened, table, width
 from lastgood.ids import short
-from lastgood.paths import printable, to_text
+from lastgood.paths import printable, quoted, to_text
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False

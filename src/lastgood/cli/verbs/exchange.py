@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
-from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import OMISSIONS, open_for
 from lastgood.cli.wording import size
 from lastgood.errors import count
 from lastgood.ids import short
-from lastgood.paths import printable, to_text
+from lastgood.paths import printable, quoted, to_text
 from lastgood.workspace.exchange import refuse_none
 
 TYPE_CHECKING = False

@@ -6,12 +6,11 @@ import time
 
 from lastgood.cli import opening
 from lastgood.cli.folding import folded, is_settled, worked_by
-from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import open_group
 from lastgood.cli.wording import UNTITLED, few_paths, label, oldest_of, place_cell, table, title
 from lastgood.errors import LastgoodError, NotFound, count
 from lastgood.model.checkpoint import KINDS
-from lastgood.paths import printable, to_bytes, within
+from lastgood.paths import printable, quoted, to_bytes, within
 from lastgood.value import cast
 from lastgood.workspace.opened import OpenWorkspace
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import CHANGES, number_option, open_group
 from lastgood.cli.references import (
     held_where,
@@ -18,7 +17,7 @@ from lastgood.cli.verbs.list import NAME_ROOM, labels_of, listed
 from lastgood.cli.verbs.show import print_bytes
 from lastgood.cli.wording import called, few_paths, label, oldest_of, size, table
 from lastgood.errors import NotFound
-from lastgood.paths import to_bytes, to_text
+from lastgood.paths import quoted, to_bytes, to_text
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False

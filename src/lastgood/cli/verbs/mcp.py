@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from lastgood.cli.grammar import quoted
 from lastgood.cli.help import VERSION
 from lastgood.cli.hints import completed_within
 from lastgood.cli.opening import open_silently
 from lastgood.errors import Unsupported
+from lastgood.paths import quoted
 from lastgood.workspace.api import Workspace
 from lastgood.workspace.arguments import current_folder
 

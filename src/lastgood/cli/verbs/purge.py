@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 
-from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_for
 from lastgood.cli.restoring import agreed
 from lastgood.cli.typed_paths import path_of
 from lastgood.cli.wording import path_text, size
 from lastgood.errors import Usage, count
 from lastgood.ids import short
-from lastgood.paths import printable, to_bytes
+from lastgood.paths import printable, quoted, to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from lastgood.cli import opening
-from lastgood.cli.grammar import Verb, quoted
+from lastgood.cli.grammar import Verb
 from lastgood.cli.opening import DECLINED, NO_ANSWER, OMISSIONS, ProgressLine, open_for
 from lastgood.cli.plans import (
     at_work_lines,
@@ -43,7 +43,7 @@ from lastgood.cli.wording import called, path_text, paths_named, quoted_words
 from lastgood.errors import Invalid, NotFound, Usage
 from lastgood.model.run import CHOICES
 from lastgood.model.session import is_command
-from lastgood.paths import printable
+from lastgood.paths import printable, quoted
 from lastgood.restore.plan import takes_many_away
 from lastgood.value import cast
 

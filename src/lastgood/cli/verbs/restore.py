@@ -6,7 +6,6 @@ import os
 import time
 
 from lastgood.cli import opening
-from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, NO_ANSWER, OMISSIONS, ProgressLine, open_group
 from lastgood.cli.phrases import SILENT, counted, in_our_words, refuse_counted, refuse_said
 from lastgood.cli.plans import (
@@ -49,7 +48,7 @@ from lastgood.cli.wording import (
 from lastgood.errors import Conflict, Damaged, LastgoodError, NotFound, Usage, count
 from lastgood.ids import short
 from lastgood.model.tree import Counts
-from lastgood.paths import printable, to_text
+from lastgood.paths import printable, quoted, to_text
 from lastgood.restore.plan import inverse
 from lastgood.value import cast
 from lastgood.workspace.restore import Restores

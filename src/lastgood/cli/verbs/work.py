@@ -6,7 +6,6 @@ import os
 import time
 
 from lastgood.cli import opening
-from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import OMISSIONS, STATES, ProgressLine, open_at_work, open_for
 from lastgood.cli.plans import owner
 from lastgood.cli.progress import progress_facts, standing
@@ -21,7 +20,7 @@ from lastgood.cli.wording import (
 )
 from lastgood.errors import Invalid, Usage
 from lastgood.model.session import is_command
-from lastgood.paths import printable
+from lastgood.paths import printable, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

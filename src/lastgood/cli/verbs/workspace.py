@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, open_for
 from lastgood.cli.restoring import agreed
 from lastgood.cli.verbs import checkpoints as delete
 from lastgood.cli.wording import oldest_of, size, table
 from lastgood.errors import Usage, count
-from lastgood.paths import printable
+from lastgood.paths import printable, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
