@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     Place = str | bytes
 
 PRUNE_HINT = "let go of checkpoints: lastgood prune --now --keep N"
+_ELSEWHERE = "keep the store on another disk: LASTGOOD_STORE"
 # What the least change of a store takes: a database's log and the index of that, a small pack.
 LEAST_BYTES = 256 << 10
 LEAST_FILES = 12
@@ -20,12 +21,15 @@ LEAST_FILES = 12
 _NO_LIMIT = 1 << 62
 
 
-def no_room(error: OSError, *, doing: str, place: Place, hint: str = PRUNE_HINT) -> NoRoom:
+def no_room(error: OSError, *, doing: str, place: Place, hint: str | None = None) -> NoRoom:
     """Return what is said where something failed because the disk of a place is full.
 
-    ``hint`` is what makes room by our own means, or says what to do when there is some.
+    ``hint`` is what makes room by our own means, or says what to do when there is some. None is for a
+    place in a store: it says what a prune can do there.
     """
     shown = printable(to_text(place) if isinstance(place, bytes) else place)
+    if hint is None:
+        hint = PRUNE_HINT if _has_packs(os.fsencode(place)) else _ELSEWHERE
     disk = f"the disk of {shown}" if shown else "the disk"
     lack, look = _lack(error, place)
     return NoRoom(
@@ -33,6 +37,20 @@ def no_room(error: OSError, *, doing: str, place: Place, hint: str = PRUNE_HINT)
         hint=f"{hint}\nor make room on that disk yourself" + (f": {look} {shown}" if shown else ""),
         details={"errno": errno.errorcode.get(error.errno or 0, str(error.errno)), "path": shown},
     )
+
+
+def _has_packs(place: bytes) -> bool:
+    """Tell whether the store of a place has anything that a prune could free; also where nobody can tell."""
+    while place and place != os.path.dirname(place):
+        try:
+            return any(name.endswith(b".pack") for name in os.listdir(place + b"/objects.git/objects/pack"))
+        except FileNotFoundError:
+            if os.path.exists(place + b"/objects.git"):
+                return False
+            place = os.path.dirname(place)
+        except OSError:
+            return True
+    return not place
 
 
 def _lack(error: OSError, place: Place) -> tuple[str, str]:

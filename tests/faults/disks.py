@@ -53,6 +53,10 @@ class SmallDisk:
         for path in made[len(made) - leave :] if leave else ():
             path.unlink()
 
+    def close(self) -> None:
+        """Have it be read-only."""
+        subprocess.run(["mount", "-o", "remount,ro", self.place], check=True)
+
     def empty(self) -> None:
         """Take away what fills the disk."""
         shutil.rmtree(self._filler, ignore_errors=True)

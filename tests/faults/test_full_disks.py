@@ -309,6 +309,50 @@ def test_the_doctor_finds_a_disk_too_full_for_a_save(crowded: Bench, disk: Small
     assert found[0]["message"] == f"room for {left} is left where the store is: nothing can be saved"
 
 
+@pytest.mark.parametrize("full", [False, True], ids=["with room", "full"])
+def test_the_doctor_finds_a_store_that_is_only_to_be_read(
+    crowded: Bench, disk: SmallDisk, *, full: bool
+) -> None:
+    """No prune can make room there, and locks are none of its troubles; takes root."""
+    if full:
+        disk.fill_bytes()
+    disk.close()
+    found = crowded("doctor", "--json").document["findings"]
+    (bad,) = (one for one in found if one["state"] == "bad")
+    assert (bad["code"], "read-only" in bad["message"], "prune" in bad["hint"]) == ("space", True, False)
+    assert [one["code"] for one in found if one["code"] in {"packs", "privacy"}] == ["privacy", "packs"]
+
+
+def test_the_doctor_says_so_where_what_counts_as_free_is_not_to_be_had(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A btrfs has set it apart for what it knows of files."""
+
+    def refuse(*_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    stage.prepare(_three)
+    with opened(stage) as workspace:
+        monkeypatch.setattr(os, "posix_fallocate", refuse)
+        (found,) = (one for one in workspace.examine() if one.code == "space")
+    assert found.state == "bad"
+    assert re.fullmatch(
+        r"no room is left, though [\d,]+ KiB count as free, where the store is: nothing can be saved",
+        found.message,
+    )
+
+
+def test_a_first_save_on_a_full_disk_does_not_advise_to_prune(bench: Bench, disk: SmallDisk) -> None:
+    """There is nothing yet that could be let go of; takes root."""
+    here = Bench(bench.workspace, disk.place / "store", bench.home)
+    (here.workspace / "file").write_text("one")
+    disk.fill_bytes()
+    answer = here("save")
+    assert answer.code == 14, answer
+    assert "prune" not in answer.err
+    assert "keep the store on another disk: LASTGOOD_STORE" in answer.err
+
+
 def test_the_doctor_tells_of_a_quota_that_is_used_up_not_of_what_the_disk_has(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import sysconfig
 from importlib.util import find_spec
 
 from lastgood.catalogue import Query
-from lastgood.disk import LEAST_FILES, PRUNE_HINT, free, shortage
+from lastgood.disk import LEAST_BYTES, LEAST_FILES, PRUNE_HINT, free, shortage
 from lastgood.errors import Damaged, Storage, count
 from lastgood.machine_check import file_clock_ahead, git_version, locks_exclude
 from lastgood.model.report import Finding
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from lastgood.model.session import SessionReport
 
 _LITTLE_SPACE = 1 << 30
-_MORE_SPACE = "free space, or keep the store elsewhere: LASTGOOD_STORE"
+_ELSEWHERE = "keep the store elsewhere: LASTGOOD_STORE"
+_MORE_SPACE = f"free space, or {_ELSEWHERE}"
 _SKEW = 2.0
 _SECOND = 10**9
 # The first save of a workspace earlier than this was told by a clock that was never set.
@@ -150,12 +151,20 @@ def examine_store(context: Context) -> list[Finding]:
 
 
 def _space(store: bytes) -> Finding:
+    if os.statvfs(store).f_flag & os.ST_RDONLY:
+        message = "the store's file system is read-only: all can be read, nothing saved"
+        hint = f"mount it writable (the system's log says if an error closed it)\nor {_ELSEWHERE}"
+        return finding("space", message, hint, state="bad")
     bytes_free, files_free = free(store)
     lack = shortage(store)
     if lack is not None:
         room = count(bytes_free, "byte") if files_free >= LEAST_FILES else "no further file"
-        # What is free on the disk says nothing of what a quota leaves.
-        said = "your quota is used up" if lack.errno == errno.EDQUOT else f"room for {room} is left"
+        said = f"room for {room} is left"
+        # What is free on the disk says nothing of what a quota leaves, or a file system has set apart.
+        if lack.errno == errno.EDQUOT:
+            said = "your quota is used up"
+        elif files_free >= LEAST_FILES and bytes_free >= LEAST_BYTES:
+            said = f"no room is left, though {bytes_free >> 10:,} KiB count as free,"
         message = f"{said} where the store is: nothing can be saved"
         return finding("space", message, f"{PRUNE_HINT}\nor {_MORE_SPACE}", state="bad")
     if bytes_free >= _LITTLE_SPACE:
