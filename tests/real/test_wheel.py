@@ -57,7 +57,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_holds_the_library_in_c_and_is_for_any_python(wheel: Path) -> None:
-    assert "lastgood/scanner/libstates.so.1" in zipfile.ZipFile(wheel).namelist()
+    assert "lastgood/scanner/libstates.so.2" in zipfile.ZipFile(wheel).namelist()
     assert wheel.name.split("-")[2:4] == ["py3", "none"]
     assert not wheel.name.endswith("-any.whl")
 
@@ -70,7 +70,7 @@ def test_without_a_compiler_it_is_for_any_machine(tmp_path: Path) -> None:
     )
     (found,) = tmp_path.glob("lastgood-*.whl")
     assert found.name.endswith("-py3-none-any.whl")
-    assert "lastgood/scanner/libstates.so.1" not in zipfile.ZipFile(found).namelist()
+    assert "lastgood/scanner/libstates.so.2" not in zipfile.ZipFile(found).namelist()
     assert "lastgood/scanner/states.py" in zipfile.ZipFile(found).namelist()
 
 

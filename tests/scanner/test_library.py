@@ -37,12 +37,12 @@ def compiled(checkout: Path, *, compiler: str) -> subprocess.CompletedProcess[st
 @pytest.mark.parametrize("compiler", ["", " "], ids=["empty", "blank"])
 def test_where_no_compiler_is_named_the_usual_one_makes_the_library(checkout: Path, compiler: str) -> None:
     assert compiled(checkout, compiler=compiler).stderr == ""
-    assert (checkout / SCANNER / "libstates.so.1").is_file()
+    assert (checkout / SCANNER / "libstates.so.2").is_file()
 
 
 @pytest.mark.parametrize("compiler", ["false", "/nowhere/cc", "cc '"], ids=["fails", "missing", "no words"])
 def test_what_is_wrong_with_a_compiler_is_said_and_the_library_stays(checkout: Path, compiler: str) -> None:
-    library = checkout / SCANNER / "libstates.so.1"
+    library = checkout / SCANNER / "libstates.so.2"
     library.write_bytes(b"the one before")
     done = compiled(checkout, compiler=compiler)
     assert (done.returncode, done.stderr.startswith("hatch_build: ")) == (1, True)

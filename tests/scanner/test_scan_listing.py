@@ -393,19 +393,19 @@ def test_changes_are_the_same_whether_remembered_or_read(desk: Desk) -> None:
 
 @pytest.mark.parametrize("entries", [1, 64, 65, 150])
 def test_which_entries_differ_is_told_by_their_places(entries: int) -> None:
-    """S1: by each column of what is said of them."""
+    """S1: by each number that is said of them."""
     chance = random.Random(entries)
     before = [
         (0o100644, chance.randrange(1 << 40), chance.randrange(1 << 60), chance.randrange(1 << 60), one)
         for one in range(entries)
     ]
     assert states.changed(states.packed(before), states.packed(before)) == {}
-    for column in range(5):
+    for number in range(5):
         now = list(before)
         places = sorted(chance.sample(range(entries), min(entries, 3)))
         for place in places:
             one = list(now[place])
-            one[column] ^= 1 << chance.randrange(16)
+            one[number] ^= 1 << chance.randrange(16)
             now[place] = (one[0], one[1], one[2], one[3], one[4])
         told = states.packed(now)
         assert states.changed(states.packed(before), told) == {place: now[place] for place in places}

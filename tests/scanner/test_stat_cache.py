@@ -265,7 +265,7 @@ def test_a_mode_that_a_folder_got_between_two_questions_is_told(
 @pytest.fixture
 def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have lastgood find no library in C, as where none could be compiled."""
-    monkeypatch.setattr(states, "_LIBRARY", "/nowhere/libstates.so.1")
+    monkeypatch.setattr(states, "_LIBRARY", "/nowhere/libstates.so.2")
     monkeypatch.setattr(states, "_spare", [])
     monkeypatch.setattr(libc, "_known", {})
 

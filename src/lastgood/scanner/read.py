@@ -465,7 +465,8 @@ class Listing:
 
 def signature(names: bytes, states: bytes) -> bytes:
     """Return what is equal only if the names are, and what was said of every entry."""
-    return digest(b"%d\0%b%b" % (len(names), names, states))
+    # Releases that kept states otherwise had a NUL there: nothing that they signed is taken for this.
+    return digest(b"%d\1%b%b" % (len(names), names, states))
 
 
 def recorded_states(record: Record, rows: Iterable[Row]) -> bytes | None:
@@ -625,6 +626,12 @@ def _names_in(descriptor: int) -> bytes:
 def names_of(joined: bytes) -> list[bytes]:
     """Return the names of a listing."""
     return joined.split(b"\0") if joined else []
+
+
+def place_of(name: bytes, joined: bytes) -> int | None:
+    """Return the place of a name in a listing, None where it is not in it."""
+    start = (b"\0%b\0" % joined).find(b"\0%b\0" % name)
+    return None if start < 0 else joined.count(b"\0", 0, start)
 
 
 def inodes_of(descriptor: int, names: Iterable[bytes]) -> dict[bytes, int]:

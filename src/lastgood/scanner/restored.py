@@ -51,6 +51,7 @@ from lastgood.scanner.read import (
     Listing,
     is_exact,
     names_of,
+    place_of,
     proven_names,
     stats_of,
 )
@@ -386,11 +387,12 @@ def _listing(
 
     ``states`` are what was said of the same names before, if that is known.
     """
+    if states is not None:
+        came = [(place_of(name, names), row[1:6]) for name, row in brought.items() if row is not None]
+        told = {place: stat for place, stat in came if place is not None}
+        if len(told) == len(brought):
+            return Listing(-1, names, states=patched(states, told), seen=seen)
     found = names_of(names)
-    came = {name: row for name, row in brought.items() if row is not None}
-    if states is not None and len(came) == len(brought) and came.keys() <= set(found):
-        told = {found.index(name): row[1:6] for name, row in came.items()}
-        return Listing(-1, names, states=patched(states, told), seen=seen)
     # A stranger's name is no row's, and a row whose name is gone has none.
     if len(found) != len(rows):
         return None

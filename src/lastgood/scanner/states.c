@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* States are kept in blocks of so many entries, in each the columns one after another. */
-enum { BLOCK = 64, ENTRY_BYTES = 8 + 8 + 8 + 4 + 8 + 4 + 2 };
+/* What is said of one entry is kept in so many bytes, those of one after another. */
+enum { ENTRY_BYTES = 8 + 8 + 8 + 4 + 8 + 4 + 2 };
 
 /* Folders are open while those in them are looked at, so many at most. */
 enum { DEEPEST = 64 };
@@ -48,14 +48,14 @@ _Static_assert(sizeof(struct known_folder) == 64, "known_folder");
 _Static_assert(sizeof(struct question) == 24, "question");
 _Static_assert(sizeof(struct finding) == 16, "finding");
 
-static unsigned char *put(unsigned char *column, int place, int many, const void *value, size_t width)
+static unsigned char *put(unsigned char *at, const void *value, size_t width)
 {
-    memcpy(column + (size_t)place * width, value, width);
-    return column + (size_t)many * width;
+    memcpy(at, value, width);
+    return at + width;
 }
 
-/* Write what is said of one entry into a block of so many: of a directory its mode alone. */
-static void write_state(unsigned char *block, int place, int many, const struct stat *seen)
+/* Write what is said of one entry, of a directory its mode alone; return where that ends. */
+static unsigned char *write_state(unsigned char *at, const struct stat *seen)
 {
     int is_directory = S_ISDIR(seen->st_mode);
     uint64_t inode = is_directory ? 0 : (uint64_t)seen->st_ino;
@@ -66,13 +66,13 @@ static void write_state(unsigned char *block, int place, int many, const struct 
     uint32_t mtime_part = is_directory ? 0 : (uint32_t)seen->st_mtim.tv_nsec;
     uint16_t mode = (uint16_t)seen->st_mode;
 
-    block = put(block, place, many, &inode, sizeof inode);
-    block = put(block, place, many, &size, sizeof size);
-    block = put(block, place, many, &ctime, sizeof ctime);
-    block = put(block, place, many, &ctime_part, sizeof ctime_part);
-    block = put(block, place, many, &mtime, sizeof mtime);
-    block = put(block, place, many, &mtime_part, sizeof mtime_part);
-    put(block, place, many, &mode, sizeof mode);
+    at = put(at, &inode, sizeof inode);
+    at = put(at, &size, sizeof size);
+    at = put(at, &ctime, sizeof ctime);
+    at = put(at, &ctime_part, sizeof ctime_part);
+    at = put(at, &mtime, sizeof mtime);
+    at = put(at, &mtime_part, sizeof mtime_part);
+    return put(at, &mode, sizeof mode);
 }
 
 /* Write what is said of each of the `count` names, joined by NULs, in an open directory.
@@ -82,18 +82,14 @@ int lastgood_states(int directory, const char *names, int count, unsigned char *
 {
     int has_links = 0;
 
-    for (int first = 0; first < count; first += BLOCK) {
-        int many = count - first < BLOCK ? count - first : BLOCK;
-        for (int place = 0; place < many; place++) {
-            struct stat seen;
-            if (fstatat(directory, names, &seen, AT_SYMLINK_NOFOLLOW))
-                return -1;
-            if (seen.st_nlink != 1 && !S_ISDIR(seen.st_mode))
-                has_links = 1;
-            write_state(states, place, many, &seen);
-            names += strlen(names) + 1;
-        }
-        states += (size_t)many * ENTRY_BYTES;
+    for (int one = 0; one < count; one++) {
+        struct stat seen;
+        if (fstatat(directory, names, &seen, AT_SYMLINK_NOFOLLOW))
+            return -1;
+        if (seen.st_nlink != 1 && !S_ISDIR(seen.st_mode))
+            has_links = 1;
+        states = write_state(states, &seen);
+        names += strlen(names) + 1;
     }
     return has_links;
 }

@@ -1,73 +1,49 @@
-"""What stat(2) says of the entries of a directory, as columns of numbers.
+"""What stat(2) says of the entries of a directory, as rows of numbers.
 
 A scan that finds everything as it was does nearly nothing but ask, and to make an object of each answer
 takes most of that time. So a library in C, `states.c`, asks for all that is in a directory, or in many, and
-writes the columns; objects are made of what differs. It is compiled where lastgood is installed or comes with
+writes the rows; objects are made of what differs. It is compiled where lastgood is installed or comes with
 it; without it `os.stat` asks, and what it says is packed alike.
 """
 
 from __future__ import annotations
 
 import os
-from _operator import ne
-from _struct import Struct, pack
-from itertools import compress, repeat
+from _struct import Struct
 
 from lastgood.scanner import FORMAT_DIRECTORY, FORMAT_MASK, evidence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Final
 
     from lastgood.scanner import Evidence, Seen
 
-# So many entries are in a block.
-_ROWS: Final = 64
 # A second in nanoseconds.
 _SECOND: Final = 1_000_000_000
 
 
-# --- As they are kept: blocks of so many entries, in each the columns one after another ---
+# --- As they are kept: a row of numbers for each entry ---
 
-# Inodes, sizes, seconds and nanoseconds of both times, modes.
-_COLUMNS: Final = 7
-_ENTRY_BYTES: Final = 42
+# Inode, size, seconds and nanoseconds of both times, mode.
+_ROW: Final = Struct("=QQqIqIH")
+_ENTRY_BYTES: Final = _ROW.size
 
 
-def packed(stats: Sequence[Evidence | int]) -> bytes:
+def packed(stats: Iterable[Evidence | int]) -> bytes:
     """Return what was said of some entries, the mode alone of a directory, as it is compared."""
-    blocks = []
-    for start in range(0, len(stats), _ROWS):
-        rows = [(one, 0, 0, 0, 0) if isinstance(one, int) else one for one in stats[start : start + _ROWS]]
-        modes, sizes, mtimes, ctimes, inodes = zip(*rows, strict=True)
-        many = len(rows)
-        blocks += [pack(f"={many}Q", *inodes), pack(f"={many}Q", *sizes)]
-        for times in (ctimes, mtimes):
-            seconds, parts = zip(*map(divmod, times, repeat(_SECOND)), strict=True)
-            blocks += [pack(f"={many}q", *seconds), pack(f"={many}I", *parts)]
-        blocks.append(pack(f"={many}H", *modes))
-    return b"".join(blocks)
+    return b"".join([_packed_one(*((one, 0, 0, 0, 0) if isinstance(one, int) else one)) for one in stats])
 
 
 def unpacked(states: bytes) -> list[Evidence | int]:
     """Return what was said of some entries."""
-    found: list[Evidence | int] = []
-    for start, block in _blocks(states):
-        numbers = block.unpack_from(states, start * _ENTRY_BYTES)
-        many = len(numbers) // _COLUMNS
-        inodes, sizes, ctimes, ctime_ns, mtimes, mtime_ns, modes = (
-            numbers[place : place + many] for place in range(0, len(numbers), many)
-        )
-        found += [
-            mode
-            if mode & FORMAT_MASK == FORMAT_DIRECTORY
-            else (mode, size, mtime * _SECOND + mtime_part, ctime * _SECOND + ctime_part, inode)
-            for mode, size, mtime, mtime_part, ctime, ctime_part, inode in zip(
-                modes, sizes, mtimes, mtime_ns, ctimes, ctime_ns, inodes, strict=True
-            )
-        ]
-    return found
+    return [
+        mode
+        if mode & FORMAT_MASK == FORMAT_DIRECTORY
+        else (mode, size, mtime * _SECOND + mtime_part, ctime * _SECOND + ctime_part, inode)
+        for inode, size, ctime, ctime_part, mtime, mtime_part, mode in _ROW.iter_unpack(states)
+    ]
 
 
 def changed(before: bytes, now: bytes) -> dict[int, Evidence | int]:
@@ -75,65 +51,30 @@ def changed(before: bytes, now: bytes) -> dict[int, Evidence | int]:
 
     There are as many of them as before.
     """
-    found: dict[int, Evidence | int] = {}
-    for start, block in _blocks(now):
-        at = start * _ENTRY_BYTES
-        was, numbers = block.unpack_from(before, at), block.unpack_from(now, at)
-        if was != numbers:
-            many = len(numbers) // _COLUMNS
-            differing = compress(range(len(numbers)), map(ne, was, numbers))
-            places = sorted({number % many for number in differing})
-            found |= {start + place: _said(*numbers[place::many]) for place in places}
-    return found
+    return {
+        at // _ENTRY_BYTES: unpacked(row)[0]
+        for at in range(0, len(now), _ENTRY_BYTES)
+        if (row := now[at : at + _ENTRY_BYTES]) != before[at : at + _ENTRY_BYTES]
+    }
 
 
 def one_of(states: bytes, place: int) -> Evidence | int:
     """Return what was said of the entry at a place."""
-    start, block = _block_of(states, place)
-    numbers = block.unpack_from(states, start * _ENTRY_BYTES)
-    return _said(*numbers[place - start :: len(numbers) // _COLUMNS])
+    at = place * _ENTRY_BYTES
+    return unpacked(states[at : at + _ENTRY_BYTES])[0]
 
 
 def patched(states: bytes, told: Mapping[int, Evidence]) -> bytes:
     """Return what was said of some entries, with something else of those at some places."""
     made = bytearray(states)
-    for place, (mode, size, mtime, ctime, inode) in told.items():
-        start, block = _block_of(states, place)
-        numbers = [*block.unpack_from(made, start * _ENTRY_BYTES)]
-        row = (inode, size, *divmod(ctime, _SECOND), *divmod(mtime, _SECOND), mode)
-        numbers[place - start :: len(numbers) // _COLUMNS] = row
-        block.pack_into(made, start * _ENTRY_BYTES, *numbers)
+    for place, stat in told.items():
+        at = place * _ENTRY_BYTES
+        made[at : at + _ENTRY_BYTES] = _packed_one(*stat)
     return bytes(made)
 
 
-def _said(
-    inode: int, size: int, ctime: int, ctime_part: int, mtime: int, mtime_part: int, mode: int
-) -> Evidence | int:
-    if mode & FORMAT_MASK == FORMAT_DIRECTORY:
-        return mode
-    return mode, size, mtime * _SECOND + mtime_part, ctime * _SECOND + ctime_part, inode
-
-
-def _blocks(states: bytes) -> Iterator[tuple[int, Struct]]:
-    """Yield the place of the first entry of each block, and its form."""
-    return (_block_of(states, start) for start in range(0, len(states) // _ENTRY_BYTES, _ROWS))
-
-
-def _block_of(states: bytes, place: int) -> tuple[int, Struct]:
-    """Return the place of the first entry of the block in which one is, and the form of that block."""
-    start = place - place % _ROWS
-    return start, _form(min(_ROWS, len(states) // _ENTRY_BYTES - start))
-
-
-def _form(many: int) -> Struct:
-    """Return the form of a block of so many entries."""
-    found = _forms.get(many)
-    if found is None:
-        found = _forms[many] = Struct(f"={many}Q{many}Q{many}q{many}I{many}q{many}I{many}H")
-    return found
-
-
-_forms: dict[int, Struct] = {}
+def _packed_one(mode: int, size: int, mtime: int, ctime: int, inode: int) -> bytes:
+    return _ROW.pack(inode, size, *divmod(ctime, _SECOND), *divmod(mtime, _SECOND), mode)
 
 
 # --- Asks ---
@@ -153,7 +94,7 @@ def ask(descriptor: int, names: Sequence[bytes]) -> list[Evidence | int]:
 
 # The library, which lies where this does. The number is that of its form, and has Python take it for no
 # module.
-_LIBRARY: Final = os.path.join(os.path.dirname(__file__), "libstates.so.1")
+_LIBRARY: Final = os.path.join(os.path.dirname(__file__), "libstates.so.2")
 # What is asked of many folders: their device, how many there are, the flags that are in doubt, how many may
 # be otherwise. What is known of one: how many it lies in, its flags, the bytes of its name, of the names in
 # it and of what was said of these, and whether its own state proves the names, with that.
@@ -163,6 +104,8 @@ _FOLDER: Final = Struct("=6I5Q")
 # answers they are.
 _FINDING: Final = Struct("=IIiI")
 MOST_FOUND: Final = 64
+# What answers have room for at first, of so many entries.
+_FIRST_ENTRIES: Final = 64
 _NOT_TOLD: Final = (1 << 32) - 1
 # A flag that no record has: what was said of what is in the folder is not known.
 _UNKNOWN: Final = 1 << 31
@@ -185,7 +128,7 @@ class Sheet:
         self._point = pointer
         self._found = bytearray(MOST_FOUND * _FINDING.size)
         self._to_found = pointer(self._found)
-        self._make_room(_ROWS * _ENTRY_BYTES)
+        self._make_room(_FIRST_ENTRIES * _ENTRY_BYTES)
         self.has_links: bool = False
 
     def _make_room(self, size: int) -> None:
