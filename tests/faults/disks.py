@@ -112,3 +112,11 @@ def _mounted(place: Path, *arguments: str) -> Iterator[SmallDisk]:
         yield SmallDisk(place)
     finally:
         subprocess.run(["umount", "-l", place], check=True)
+
+
+@contextmanager
+def read_only(place: Path) -> Iterator[None]:
+    """Have a folder be readable alone."""
+    with _mounted(place, "--bind", str(place)) as disk:
+        subprocess.run(["mount", "-o", "remount,bind,ro", disk.place], check=True)
+        yield

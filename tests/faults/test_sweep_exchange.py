@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import lastgood
+from faults.disks import read_only
 from faults.injector import Blow, Injector, Trial
 from faults.scenes import assert_answered, assert_collected, listed, opened
 from faults.stage import Stage, alter, fill
@@ -92,9 +93,33 @@ def test_an_export_stopped_at_any_call_leaves_a_whole_file_or_none(
                 file.unlink()
             else:
                 assert trial.said("exported") is None, where
-            for left in stage.store.glob("parcel.tar.part-*"):
-                left.unlink()  # of a killed one; it bears the name of what it was to be
             assert workspace.export(file).checkpoints == earlier, where
+            assert not list(stage.store.glob("parcel.tar.*")), where  # nothing of a killed one
         assert_collected(stage, where)
 
     sweep(injector, stage, "export", {"file": str(file)}, blow=blow, check=check, points=16)
+
+
+def test_an_export_from_a_store_to_be_read_that_was_killed_leaves_nothing_the_next_time(
+    injector: Injector, stage: Stage, tmp_path: Path
+) -> None:
+    """K3: what is gathered lies beside the file then; takes root."""
+    stage.prepare(_empty)
+    earlier = listed(stage)
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    file, person = aside / "parcel.tar", aside / "parcel.tar.gathered-0123456789abcdef.folder"
+    person.mkdir()
+    (person / "theirs").write_text("x")
+    left = set()
+
+    with read_only(stage.store):
+        for at in range(1, 12):
+            order = {"workspace": str(stage.workspace), "store": str(stage.store), "file": str(file)}
+            assert injector.run("export", order, roots=[aside], blow=Blow(at=at)).killed
+            left.add(len(list(aside.iterdir())))
+            with opened(stage) as workspace:
+                assert workspace.export(file).checkpoints == earlier
+            assert sorted(aside.iterdir()) == [file, person]
+            file.unlink()
+    assert max(left) > 1, "no kill left anything"

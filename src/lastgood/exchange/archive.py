@@ -6,6 +6,7 @@ no path of an archive ever becomes a path on the disk.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 
@@ -28,6 +29,9 @@ _MOST = {HEADER: 1 << 16, FACTS: MOST_FACTS, PACK: 1 << 62, SUMS: 1 << 12}
 _BLOCK = 512
 _STEP = 1 << 20
 _OCTAL_LIMIT = 1 << 33
+# What a file's name goes on with as long as it is being written.
+_PART = b".part-"
+_RANDOM_BYTES = 6
 _AGAIN = "export again; nothing was imported"
 
 
@@ -54,9 +58,9 @@ def write_archive(path: bytes, *, header: Header, facts: bytes, pack: bytes) -> 
     The sizes and checksums of both are those that the header tells.
     `Invalid` if the file is there already, `Storage`.
     """
-    fresh = path + b".part-" + os.urandom(6).hex().encode()
+    _collect_parts(path)
     try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fresh, descriptor = _begin(path)
     except OSError as error:
         raise _storage(error, path) from error
     try:
@@ -83,6 +87,53 @@ def write_archive(path: bytes, *, header: Header, facts: bytes, pack: bytes) -> 
     finally:
         unlink_quietly(fresh)
     return size
+
+
+def _begin(path: bytes) -> tuple[bytes, int]:
+    """Create and lock the file that an export is written to."""
+    while True:
+        fresh = path + _PART + os.urandom(_RANDOM_BYTES).hex().encode()
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        except OSError:  # a file system without locks: then nobody collects there either
+            return fresh, descriptor
+        if os.fstat(descriptor).st_nlink:
+            return fresh, descriptor
+        os.close(descriptor)
+
+
+def _collect_parts(path: bytes) -> None:
+    """Delete what killed exports to a path left, empty or begun as an export is; what lives is locked."""
+    above, name = os.path.split(path)
+    try:
+        found = [one for one in os.listdir(above or b".") if _is_part(one, name)]
+    except OSError:
+        return  # who creates one there says why
+    for one in found:
+        _collect_part(os.path.join(above, one))
+
+
+def _is_part(name: bytes, of: bytes) -> bool:
+    digits = name.removeprefix(of + _PART)
+    is_hex = not digits.strip(b"0123456789abcdef")
+    return name != digits and len(digits) == 2 * _RANDOM_BYTES and is_hex
+
+
+def _collect_part(path: bytes) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        block = os.read(descriptor, _BLOCK)
+        if not block or block == _head(HEADER, _number(block[124:136])):
+            os.unlink(path)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
 
 
 def _put(fresh: bytes, path: bytes) -> None:

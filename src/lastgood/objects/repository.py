@@ -86,15 +86,24 @@ def sync_directory(path: bytes) -> None:
 # --- Temporary files that prove whether their writer lives: each is held by ``flock`` while written ---
 
 PREFIX = b"engine-"
+_RANDOM_BYTES = 8
+_FOLDER = b".folder"
 # A pack between two processes: nobody holds it for a moment, so its age counts too.
 HANDED_SUFFIX = b".handed"
 
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def fresh_path(folder: bytes, suffix: bytes) -> bytes:
+def fresh_path(folder: bytes, suffix: bytes, *, prefix: bytes = PREFIX) -> bytes:
     """Return a path that nobody else chooses."""
-    return folder + b"/" + PREFIX + os.urandom(8).hex().encode() + suffix
+    return folder + b"/" + prefix + os.urandom(_RANDOM_BYTES).hex().encode() + suffix
+
+
+def _is_fresh(name: bytes, suffix: bytes, *, prefix: bytes) -> bool:
+    """Tell whether a name is one that `fresh_path` gives."""
+    digits = name.removeprefix(prefix).removesuffix(suffix)
+    whole = prefix + digits + suffix == name
+    return whole and len(digits) == 2 * _RANDOM_BYTES and not digits.strip(b"0123456789abcdef")
 
 
 class TemporaryFile:
@@ -173,10 +182,10 @@ class TemporaryFolder:
 
     __slots__ = ("_descriptor", "path")
 
-    def __init__(self, folder: bytes) -> None:
+    def __init__(self, folder: bytes, *, prefix: bytes = PREFIX) -> None:
         """Create and lock a folder under a name of its own; OSError when that cannot be."""
         while True:
-            self.path: bytes = fresh_path(folder, b".folder")
+            self.path: bytes = fresh_path(folder, _FOLDER, prefix=prefix)
             os.mkdir(self.path, DIRECTORY_MODE)
             try:
                 self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -374,6 +383,24 @@ def collect(folder: bytes) -> int:
         return 0
     except OSError as error:
         raise storage(error, doing="collecting left-over files", at=folder) from error
+
+
+def collect_folders(folder: bytes, *, prefix: bytes) -> None:
+    """Delete what killed owners of a `TemporaryFolder` left in somebody's folder.
+
+    Only what is ours for certain: of a name that nobody else gives, with nothing but names of ours in it.
+    """
+    try:
+        for name in os.listdir(folder):
+            path = folder + b"/" + name
+            if _is_fresh(name, _FOLDER, prefix=prefix) and all(map(_is_ours, os.listdir(path))):
+                _collect(path)
+    except OSError:
+        return  # the next one tries again
+
+
+def _is_ours(name: bytes) -> bool:
+    return name.startswith(PREFIX)
 
 
 def _collect(path: bytes) -> int:

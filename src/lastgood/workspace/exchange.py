@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from tempfile import TemporaryFile
 
 from lastgood.errors import Damaged, Storage
@@ -21,12 +22,13 @@ from lastgood.exchange.archive import (
 from lastgood.exchange.form import decode_facts, decode_header, encode_facts
 from lastgood.model.exchange import ExportReport, Header, ImportReport, Member, Origin
 from lastgood.objects.exchange import GitAnnex
+from lastgood.objects.repository import TemporaryFolder, collect_folders, storage
 from lastgood.paths import to_text
 from lastgood.workspace.arguments import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lastgood.context import Context
     from lastgood.engine import ObjectReader, ObjectWriter
@@ -35,13 +37,15 @@ if TYPE_CHECKING:
     from lastgood.model.exchange import Choices, ExportedCheckpoint, Facts
     from lastgood.workspace.arguments import PathLike
 
+# So much of the file's name is in that of the folder in which it is gathered.
+_NAMED = 200
+
 
 def export(
     context: Context, path: bytes, checkpoints: Sequence[Checkpoint], choices: Choices
 ) -> ExportReport:
     """Write checkpoints into one file, whole or not at all."""
-    folder = _gathered_in(context.store, path)
-    with GitAnnex(folder) as annex:
+    with _gathering(context.store, path) as folder, GitAnnex(folder) as annex:
         writer = annex.writer()
         try:
             packed = exporting.pack_up(context, checkpoints, choices, writer=writer, spool=Spool(folder))
@@ -75,10 +79,27 @@ def export(
     )
 
 
-def _gathered_in(store: bytes, path: bytes) -> bytes:
-    """Return where an export is gathered: in the store, in one that cannot be written beside the file."""
+@contextmanager
+def _gathering(store: bytes, path: bytes) -> Iterator[bytes]:
+    """Yield where an export is gathered: in the store, in one that cannot be written beside the file.
+
+    What a killed export of the same name left there goes.
+    """
     folder = store + b"/tmp"
-    return folder if os.access(folder, os.W_OK) else os.path.dirname(path) or b"."
+    if os.access(folder, os.W_OK):
+        yield folder
+        return
+    above, name = os.path.split(path)
+    above, prefix = above or b".", name[:_NAMED] + b".gathered-"
+    collect_folders(above, prefix=prefix)
+    try:
+        held = TemporaryFolder(above, prefix=prefix)
+    except OSError as error:
+        raise storage(error, doing="making room for an export", at=above) from error
+    try:
+        yield held.path
+    finally:
+        held.discard()
 
 
 def refuse_none(path: PathLike) -> None:
