@@ -7,6 +7,7 @@ import errno
 import os
 import signal
 import stat
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -378,6 +379,18 @@ def test_a_directory_goes_in_which_names_stay_until_files_are_closed(
         outcomes = field.apply(steps)
     assert {one.result for one in outcomes} == {"removed"}
     assert field.now() == {}
+
+
+def test_names_that_stay_are_waited_for_once(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else has them open: each folder of such names would wait as long again."""
+    folders = [b"d%d" % number for number in range(5)]
+    field.lay({name: folder({b"x": A, b".nfs1": A}) for name in folders})
+    steps = field.plan({}, ignored=lambda path: path.endswith(b"/.nfs1"))
+    asked: list[float] = []
+    monkeypatch.setattr(time, "sleep", asked.append)
+    outcomes = field.apply([step.replace(action="rmdir") if step.path in folders else step for step in steps])
+    assert [one.reason for one in outcomes if one.path in folders] == ["not empty"] * 5
+    assert len([seconds for seconds in asked if seconds]) == 4
 
 
 def test_a_file_that_is_gone_already_counts_as_removed(field: Field) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from time import sleep
+import time
 
 from lastgood.directories import MOST_OPEN, Directories, change_mode, is_nowhere, open_root
 from lastgood.errors import CROWDED, FULL, Damaged, NoRoom, Storage, Unsafe, crowded
@@ -137,6 +137,8 @@ class Application:
         self._rewritten: set[int] = set()
         # Directories that had to make room for a file, and could not.
         self._standing: set[bytes] = set()
+        # Whether what a file system hides may still go: all of it was let go of before the first wait.
+        self._awaits_hidden = True
 
     def applied(self) -> Applied:
         """Do it all and return what became of each step; `Storage` when the disk is full or fails."""
@@ -385,12 +387,13 @@ class Application:
         NFS and FUSE give it a name of theirs, and some take that away only a moment after it was closed.
         """
         self._site.close_gone()
-        for seconds in _UNTIL_HIDDEN_GO:
+        for seconds in _UNTIL_HIDDEN_GO if self._awaits_hidden else _UNTIL_HIDDEN_GO[:1]:
             if not all(name.startswith(_HIDDEN) for name in self._directories.names(path)):
                 return False
-            sleep(seconds)
+            time.sleep(seconds)
             if remove_directory(self._directories, path):
                 return True
+        self._awaits_hidden = False
         return False
 
     def _discard_deep(self, number: int, path: bytes) -> bool:
