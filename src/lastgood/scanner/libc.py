@@ -6,6 +6,7 @@ only where no network has to answer. By what `ctypes` is made of: that takes 3 m
 
 from __future__ import annotations
 
+import os
 from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_PYTHONAPI, CFuncPtr, _SimpleCData, byref, dlopen, dlsym
 from _struct import unpack_from
 
@@ -39,14 +40,35 @@ _known: dict[str, Callable[..., int]] = {}
 
 
 def look_up(name: str, *, library: str | None = None) -> Callable[..., int]:
-    """Return a function of a library, or of what is loaded already; OSError if there is none of this name.
+    """Return a function of a library, or of what is loaded already.
 
-    It is called with whole numbers of up to 32 bits, bytes and pointers, and returns a whole number.
+    It is called with whole numbers of up to 32 bits, bytes and pointers, and returns a whole number. OSError
+    if there is none of this name, and if the library is none for this machine or its end is missing.
     """
     if name not in _known:
-        whole = dlopen(library, 0)  # type: ignore[arg-type]  # None: what is loaded already
-        _known[name] = _Call(dlsym(whole, name))
+        if library is not None:
+            _refuse_cut_off(library)
+        opened = dlopen(library, 0)  # type: ignore[arg-type]  # None: what is loaded already
+        _known[name] = _Call(dlsym(opened, name))
     return _known[name]
+
+
+# What a library begins with. By its mark for addresses of 64 bits, or of 32: how it is told in that where the
+# last table begins, how large a row of it is and how many there are, and where that lies.
+_HEAD_BYTES: Final = 64
+_LAST_TABLE: Final = {2: ("=Q10xHH", 40), 1: ("=I10xHH", 32)}
+
+
+def _refuse_cut_off(library: str) -> None:
+    """Raise OSError if the end of a library is missing: of that glibc's loader would die, by SIGBUS."""
+    with open(library, "rb", 0) as file:
+        head, size = file.read(_HEAD_BYTES), os.fstat(file.fileno()).st_size
+    form = _LAST_TABLE.get(head[4]) if len(head) == _HEAD_BYTES else None
+    if form is None:
+        return  # which the loader says
+    start, row, rows = unpack_from(form[0], head, form[1])
+    if start + row * rows > size:
+        raise OSError(f"{library}: its end is missing")
 
 
 def pointer(memory: bytearray) -> object:

@@ -18,7 +18,7 @@ from lastgood.model.report import Finding
 from lastgood.objects.read import Packs
 from lastgood.objects.repository import Layout, suspect_packs
 from lastgood.paths import printable
-from lastgood.scanner.states import sheet
+from lastgood.scanner.states import Sheet
 from lastgood.workspace.arguments import programs
 from lastgood.workspace.health import exposures, kept_edits
 
@@ -39,6 +39,10 @@ _SECOND = 10**9
 # The first save of a workspace earlier than this was told by a clock that was never set.
 _YEAR_2020 = 1_577_836_800 * _SECOND
 _MAKING = "the first save makes it; if one should be there, look at --store and LASTGOOD_STORE"
+_COMPILE = (
+    "install a C compiler (cc), then lastgood again with --no-binary lastgood; in a clone, run scripts/setup"
+)
+_COMPILE_AGAIN = "install lastgood again; in a clone, delete that file and run scripts/setup"
 # Libraries that a bare clone lacks, or that only an extra brings: what each installs as, and their use.
 _EXTRAS = {
     "report": (
@@ -80,10 +84,18 @@ def _compression() -> Finding:
 
 
 def _stat() -> Finding:
-    if sys.platform != "linux" or sheet() is not None:
-        return finding("stat", "as quick as it gets here")
-    message = "without lastgood's library in C, so that looking for changes takes longer"
-    return finding("stat", message, "install a C compiler (cc), then lastgood again")
+    quick = finding("stat", "as quick as it gets here")
+    if sys.platform != "linux":
+        return quick
+    try:
+        Sheet()
+    except FileNotFoundError:
+        library, hint = "lastgood's library in C", _COMPILE
+    except (ImportError, OSError) as error:
+        library, hint = f"lastgood's library in C, which cannot be used ({error})", _COMPILE_AGAIN
+    else:
+        return quick
+    return finding("stat", f"without {library}, so that looking for changes takes longer", hint)
 
 
 def _extra(name: str, libraries: Mapping[str, str], purpose: str) -> Finding:
