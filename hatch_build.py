@@ -1,7 +1,8 @@
 """Compiles the library in C beside the scanner, for wheels and checkouts: `python hatch_build.py`.
 
 lastgood does without it, only slower. So where there is no compiler a wheel without it is made, which is for
-any machine.
+any machine. LASTGOOD_WHEEL names what a wheel has to be for, as `scripts/release` does: `any`, or a platform
+for which CC compiles.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 LIBRARY = "src/lastgood/scanner/libstates.so.2"
 _SOURCE = "src/lastgood/scanner/states.c"
-_FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-fPIC", "-shared")
+_FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-fPIC", "-shared", "-s")
 
 
 def compile_library(root: str) -> str:
@@ -53,12 +54,17 @@ class CustomBuildHook(BuildHookInterface[Any]):
     """Puts the library into a wheel, which is for this kind of machine then, and for any Python."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile it; a wheel without it is still a wheel."""
+        """Compile it; a wheel without it is still a wheel, where none with it was asked for."""
         del version
+        asked = os.environ.get("LASTGOOD_WHEEL", "")
+        if asked == "any":
+            return
         if wrong := compile_library(self.root):
+            if asked:
+                self.app.abort(f"no {LIBRARY} for {asked}: {wrong}")
             self.app.display_warning(f"made without {LIBRARY}, so it looks at files more slowly: {wrong}")
             return
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        platform = asked or sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"
         build_data["artifacts"].append(LIBRARY)

@@ -44,7 +44,7 @@ hosts *arguments:
     scripts/setup
     .venv/bin/python scripts/hosts {{arguments}}
 
-# Build the wheel, install it by pip, pipx and uv, and have a host's hook run from there.
-wheel:
+# Make a release in an empty folder, look at what is in it, and install it by pip, pipx and uv: `just release dist`.
+release folder:
     scripts/setup
-    .venv/bin/python scripts/wheel
+    .venv/bin/python scripts/release {{folder}}

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from lastgood.scanner import states
 from tools.command import Command
 
 ROOT = Path(__file__).parents[2]
 SCANNER = Path("src/lastgood/scanner")
+LIBRARY = SCANNER / os.path.basename(states._LIBRARY)
 
 
 @pytest.fixture
@@ -41,12 +43,12 @@ def compiled(checkout: Path, *, compiler: str) -> subprocess.CompletedProcess[st
 @pytest.mark.parametrize("compiler", ["", " "], ids=["empty", "blank"])
 def test_where_no_compiler_is_named_the_usual_one_makes_the_library(checkout: Path, compiler: str) -> None:
     assert compiled(checkout, compiler=compiler).stderr == ""
-    assert (checkout / SCANNER / "libstates.so.2").is_file()
+    assert (checkout / LIBRARY).is_file()
 
 
 @pytest.mark.parametrize("compiler", ["false", "/nowhere/cc", "cc '"], ids=["fails", "missing", "no words"])
 def test_what_is_wrong_with_a_compiler_is_said_and_the_library_stays(checkout: Path, compiler: str) -> None:
-    library = checkout / SCANNER / "libstates.so.2"
+    library = checkout / LIBRARY
     library.write_bytes(b"the one before")
     done = compiled(checkout, compiler=compiler)
     assert (done.returncode, done.stderr.startswith("hatch_build: ")) == (1, True)
@@ -139,7 +141,7 @@ def said_by(elsewhere: Path, lastgood: Command, *words: str) -> str:
 def test_a_library_that_cannot_be_used_is_passed_over_and_the_doctor_says_why(
     harm: Callable[[Path], None], elsewhere: Path, lastgood: Command
 ) -> None:
-    harm(elsewhere / SCANNER / "libstates.so.2")
+    harm(elsewhere / LIBRARY)
     (lastgood.project / "file").write_text("as it was")
     said_by(elsewhere, lastgood, "save", "as it was")
     (lastgood.project / "file").write_text("otherwise")
@@ -153,7 +155,7 @@ def test_a_library_that_cannot_be_used_is_passed_over_and_the_doctor_says_why(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the library is of use on Linux alone")
 def test_a_library_of_an_older_form_is_as_good_as_none(elsewhere: Path, lastgood: Command) -> None:
-    library = elsewhere / SCANNER / "libstates.so.2"
+    library = elsewhere / LIBRARY
     library.rename(library.with_name("libstates.so.0"))
     found = json.loads(said_by(elsewhere, lastgood, "doctor", "--json"))["findings"]
     (told,) = (one for one in found if one["code"] == "stat")
