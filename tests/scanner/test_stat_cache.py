@@ -150,6 +150,38 @@ def test_more_than_may_stay_open_is_left_to_the_walk(known: Desk, monkeypatch: p
     assert descriptors() == opened
 
 
+def test_more_than_is_asked_at_once_is_left_to_the_walk(known: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S14: beside few files there may be very many ignored ones, and no Ctrl-C is heard meanwhile."""
+    monkeypatch.setattr(stat_cache, "_MOST_BYTES", 1 << 10)
+    known.write("b/f-two", "other")
+    judged = Judged(monkeypatch)
+    assert known.save().result == afresh(known)
+    assert set(judged.paths) >= {b"", *map(os.fsencode, FOLDERS)}
+
+
+def test_a_sheet_asks_for_very_many_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"f-{number:03}" for number in range(200)]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    os.link(tmp_path / names[100], tmp_path / "f-100-too")
+    joined = b"\0".join(map(os.fsencode, names))
+    descriptor, sheet = os.open(tmp_path, os.O_RDONLY), states.Sheet()
+    whole = sheet.ask(descriptor, joined)
+    monkeypatch.setattr(states, "_MOST_AT_ONCE", 64)
+    calls: list[int] = []
+    ask = sheet._states
+
+    def noted(directory: int, some: bytes, many: int, answers: object) -> int:
+        calls.append(many)
+        return ask(directory, some, many, answers)
+
+    monkeypatch.setattr(sheet, "_states", noted)
+    assert sheet.ask(descriptor, joined) == whole
+    assert (calls, sheet.has_links) == ([64, 64, 64, 8], True)
+    assert sheet.ask(descriptor, joined + b"\0none") is None
+    os.close(descriptor)
+
+
 def test_on_another_device_nothing_is_taken_for_known(known: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """S1: there times prove no names."""
     device = os.stat(known.root).st_dev
