@@ -25,6 +25,7 @@ ANSWERED = (
     ("workspace", "list"),
     ("undo", "--list"),
     ("recover",),
+    ("blame", "a.txt"),
     ("prune", "--dry-run"),
     ("prune", "--yes"),
 )

@@ -35,7 +35,7 @@ from lastgood.mcp_server.server import INSTRUCTIONS
 from lastgood.mcp_server.signatures import clause, description
 from lastgood.mcp_server.tools import FORMS, Form
 from lastgood.value import Value
-from mcp_server.conftest import Served
+from mcp_server.conftest import ERAS, Served
 from tools import public
 from tools.command import ROOT
 from tools.samples import sample
@@ -445,3 +445,15 @@ def test_nothing_but_the_server_loads_the_sdk() -> None:
 
     assert "mcp_server/server.py" in loading
     assert {one for one in loading if not one.startswith("mcp_server/")} == {"cli/verbs/mcp.py"}
+
+
+@pytest.mark.parametrize("era", ERAS[:1])
+def test_a_file_is_told_of_before_there_is_a_store(project: Path, tmp_path: Path, era: str) -> None:
+    """Looking makes no store, and what another process scans would be asked of one."""
+    store = tmp_path / "no store"
+    (project / "new").write_text("line\n")
+
+    lines = Served(project, store, era=era).done("blame", path="new")["lines"]
+
+    assert [one["checkpoint"] for one in lines] == [None]
+    assert not store.exists()

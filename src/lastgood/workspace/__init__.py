@@ -15,7 +15,7 @@ from lastgood.host import SystemClock
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.settings import PACKS_DUE, PACKS_WHEN_IDLE
-from lastgood.store import is_absent, make_private
+from lastgood.store import is_absent
 from lastgood.value import cast
 from lastgood.workspace.arguments import (
     JOURNAL,
@@ -83,7 +83,7 @@ class ScannerOfChoice:
     def __init__(
         self,
         here: Callable[[CacheMemory, DirectoryWatch | None], WorkspaceScanner],
-        elsewhere: Callable[[], RemoteScanner],
+        elsewhere: Callable[[], RemoteScanner] | None,
         *,
         memory: Callable[[], CacheMemory],
         watch: Callable[[], DirectoryWatch | None],
@@ -144,8 +144,9 @@ class ScannerOfChoice:
         watch: DirectoryWatch | None,
         begun: ScanBegun | None = None,
     ) -> Scan:
-        # Where the process has nothing else to do, no thread hinders it.
-        if not _busy_threads() or (watch is not None and not watch.is_guest):
+        # Where the process has nothing else to do, no thread hinders it; of no store another can know.
+        elsewhere = self._elsewhere
+        if elsewhere is None or not _busy_threads() or (watch is not None and not watch.is_guest):
             return self._next(watch).scan(
                 request, writer=writer, begun=cast("parallel.ScanBegun | None", begun)
             )
@@ -153,7 +154,7 @@ class ScannerOfChoice:
         if found is not None:
             return found
         if self._remote is None:
-            self._remote = self._elsewhere()
+            self._remote = elsewhere()
         found = self._remote.scan(request, writer=writer)
         from lastgood.scanner import scan
 
@@ -599,8 +600,8 @@ class WorkspaceState:
         cache = opened.directory + b"/workspaces/" + row.key.encode()
         self._scanner = scanner = ScannerOfChoice(
             lambda memory, watch: _here(opened, cache, watch=watch, memory=memory),
-            lambda: _elsewhere(opened, cache),
-            memory=lambda: _cache_memory(cache, stays=not self._passing),
+            None if isinstance(opened, AbsentStore) else lambda: _elsewhere(opened, cache),
+            memory=lambda: _cache_memory(opened, cache, stays=not self._passing),
             watch=lambda: self._watch,
         )
         journal_of = _once(lambda: _journal(cache))
@@ -611,7 +612,7 @@ class WorkspaceState:
             journal_of=journal_of,
             applier_of=lambda: _applier(self._root, kept=cache + KEPT),
             project_of=project_of,
-            transcripts_of=lambda: _transcripts(cache, self.environment, memory=self._spoken),
+            transcripts_of=lambda: _transcripts(opened, self.environment, cache=cache, memory=self._spoken),
             ledgers=self._ledgers,
         )
         return Context(
@@ -631,7 +632,7 @@ class WorkspaceState:
             project_of=project_of,
             work_of=lambda: self._catalogue.work,
             processes_of=_processes,
-            transcripts_of=lambda: _transcripts(cache, self.environment, memory=self._spoken),
+            transcripts_of=lambda: _transcripts(opened, self.environment, cache=cache, memory=self._spoken),
             reserve_of=lambda: _reserve(opened),
             ledgers=self._ledgers,
             measure=lambda: _measured(opened.directory),
@@ -664,10 +665,10 @@ def _once(make: Callable[[], Made]) -> Callable[[], Made]:
 
 
 # What only some verbs need is loaded when they do: it is a third of the start-up of `list`.
-def _cache_memory(cache: bytes, *, stays: bool) -> CacheMemory:
+def _cache_memory(opened: Store, cache: bytes, *, stays: bool) -> CacheMemory:
     from lastgood.scanner.cache import CacheMemory
 
-    make_private(cache)
+    opened.make_folder(cache)
     return CacheMemory(cache, stays=stays)
 
 
@@ -689,7 +690,7 @@ def _here(
 def _project(opened: Store, search_path: bytes, *, cache: bytes) -> ProjectGit:
     from lastgood.project_git.history import SealedGit
 
-    make_private(cache)
+    opened.make_folder(cache)
     return SealedGit(opened.repository, search_path=search_path, folder=cache)
 
 
@@ -712,11 +713,11 @@ def _processes() -> Processes:
 
 
 def _transcripts(
-    cache: bytes, environment: Mapping[str, str], *, memory: EvidenceMemory | None
+    opened: Store, environment: Mapping[str, str], *, cache: bytes, memory: EvidenceMemory | None
 ) -> Transcripts:
     from lastgood.conversation.files import TranscriptFiles
 
-    make_private(cache)
+    opened.make_folder(cache)
     return TranscriptFiles(cache, environment, memory=memory)
 
 
@@ -748,7 +749,7 @@ def _merger(opened: Store, search_path: bytes) -> TextMerger:
 def _elsewhere(opened: Store, cache: bytes) -> RemoteScanner:
     from lastgood.scanner.remote import RemoteScanner
 
-    make_private(cache)
+    opened.make_folder(cache)
     return RemoteScanner(cache=cache, store=opened.directory, engine=opened.engine())
 
 

@@ -86,6 +86,10 @@ class Store:
             to_text(self._catalogue), clock=self.clock, durability=durability, objects=self.engine
         )
 
+    def make_folder(self, path: bytes) -> None:
+        """Make a folder for what is known of a workspace, and can be found out again."""
+        make_private(path)
+
     def close(self) -> None:
         """Let go of the engine's files; harmless when repeated."""
         if self._engine is not None:
@@ -157,6 +161,9 @@ class AbsentStore(Store):
     def catalogue(self, *, durability: Durability) -> SqliteCatalogue:  # noqa: ARG002 - nothing is written
         """Return a catalogue that knows nothing."""
         return SqliteCatalogue.of_nothing(to_text(self._catalogue))
+
+    def make_folder(self, path: bytes) -> None:
+        """Make none: what would be kept there is found out each time."""
 
     def close(self) -> None:
         """Let go of nothing."""
