@@ -41,6 +41,11 @@ _TAKEN = {errno.EAGAIN, errno.EACCES}
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
+def _pause(seconds: float) -> None:
+    """Sleep, unless asked to give up: by that module, or nobody; to load it may lack a descriptor."""
+    getattr(sys.modules.get("lastgood.cancellation"), "pause", time.sleep)(seconds)
+
+
 class FlockLocks:
     """The locks of one store. ``command`` is what a waiting process is told about a holder."""
 
@@ -159,9 +164,7 @@ class _Lock:
                 if now - looked >= STOPPED_PATIENCE:
                     looked = now
                     self._refuse_stopped(mode)
-                from lastgood.cancellation import pause  # lazily: most locks are free
-
-                pause(min(sleep, left))
+                _pause(min(sleep, left))
                 sleep = min(sleep * 2, _MOST_SLEEP)
         finally:
             turn.release()
@@ -386,9 +389,7 @@ class FolderTurn:
             if now - looked >= STOPPED_PATIENCE:
                 looked = now
                 self._give_up(tired=now - started >= _LONGEST_TURN)
-            from lastgood.cancellation import pause  # lazily: hardly any turn is taken
-
-            pause(_TURN_SLEEP)
+            _pause(_TURN_SLEEP)
 
     def _give_up(self, *, tired: bool) -> None:
         from lastgood.lock_owner import stopped_holder, suspended

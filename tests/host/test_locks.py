@@ -479,3 +479,27 @@ def test_who_holds_a_lock_is_refused_at_once_what_it_would_wait_for_itself(locks
 def test_who_shares_leaves_nothing_of_a_turn_where_nobody_waits(place: bytes, locks: FlockLocks) -> None:
     with locks.share_store(wait=0):
         assert os.listdir(place + b"/locks") == [b"store.lock"]
+
+
+_WITHOUT_DESCRIPTORS = """
+import fcntl, os, resource, sys, threading
+from lastgood.locks import FolderTurn
+
+folder = sys.argv[1]
+held = os.open(folder, os.O_RDONLY)
+fcntl.flock(held, fcntl.LOCK_EX)
+free = os.dup(0)
+os.close(free)
+resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, free + 1))
+threading.Timer(0.2, os.close, (held,)).start()
+with FolderTurn(folder, what="the store"):
+    print("held")
+"""
+
+
+def test_to_wait_for_a_turn_takes_no_descriptor_beside_its_own(tmp_path: Path) -> None:
+    """S14: nothing is loaded for that."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_DESCRIPTORS, tmp_path], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "held\n", done.stderr
