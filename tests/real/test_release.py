@@ -210,9 +210,10 @@ def by_installer(name: str, what: Path, home: Path) -> Path:
     return home / ".local" / "bin" / "lastgood"
 
 
-# How it is installed, and what; without an index nobody else can build the sources.
-INSTALLED = [("pip", "machine"), ("pip", "any")]
+# How it is installed, and what; without an index pip has nothing to build the sources with.
+INSTALLED = [("pip", "machine")]
 if INSTALLERS:
+    INSTALLED += [("pip", "any")]
     INSTALLED += [(how, what) for how in ("pipx", "uv") for what in ("machine", "any", "sources")]
 
 

@@ -42,7 +42,7 @@ _MAKING = "the first save makes it; if one should be there, look at --store and 
 _COMPILE = (
     "install a C compiler (cc), then lastgood again with --no-binary lastgood; in a clone, run scripts/setup"
 )
-_COMPILE_AGAIN = "install lastgood again; in a clone, delete that file and run scripts/setup"
+_INSTALL_AGAIN = "install lastgood again; in a clone, delete that file and run scripts/setup"
 # Libraries that a bare clone lacks, or that only an extra brings: what each installs as, and their use.
 _EXTRAS = {
     "report": (
@@ -92,7 +92,9 @@ def _stat() -> Finding:
     except FileNotFoundError:
         library, hint = "lastgood's library in C", _COMPILE
     except (ImportError, OSError) as error:
-        library, hint = f"lastgood's library in C, which cannot be used ({error})", _COMPILE_AGAIN
+        # What glibc says of one for another processor sounds as if there were none.
+        why = f"which is broken or for another machine ({error})"
+        library, hint = f"lastgood's library in C, {why}", _INSTALL_AGAIN
     else:
         return quick
     return finding("stat", f"without {library}, so that looking for changes takes longer", hint)
