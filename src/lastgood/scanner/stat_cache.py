@@ -92,7 +92,10 @@ class StatCache:
                 continue
             if record is None or not _is_of_the_same(record, was):
                 return False
-            folder.follow(record, states.get(record[SIGNATURE]))
+            if _is_asked_alike(record, was):
+                folder.record = record
+            else:
+                folder.follow(record, states.get(record[SIGNATURE]))
         self._records = records
         return True
 
@@ -137,11 +140,11 @@ class StatCache:
 
     def _is_otherwise(self, folder: CachedFolder, told: bytes) -> bool:
         """Tell whether something else is said of what is in a folder than in its record."""
-        if told == folder.states:
-            return False
+        if folder.states is not None:
+            return told != folder.states
         if signature(folder.record[NAMES], told) != folder.record[SIGNATURE]:
             return True
-        folder.follow(folder.record, told)  # it was not known
+        folder.follow(folder.record, told)
         self._known = None
         return False
 
@@ -182,6 +185,12 @@ def _is_of_the_same(record: Record, was: Record) -> bool:
     """Tell whether a record is of a folder with the same rules and folders in it, in doubt if it was."""
     same = record[ABOVE] == was[ABOVE] and record[TOKEN] == was[TOKEN] and record[BELOW] == was[BELOW]
     return same and not was[FLAGS] & ~record[FLAGS] & DOUBTFUL
+
+
+def _is_asked_alike(record: Record, was: Record) -> bool:
+    """Tell whether what is known of a folder is what was, as it is asked: others may lie below."""
+    same = record[SIGNATURE] == was[SIGNATURE] and record[SEEN] == was[SEEN]
+    return same and record[FLAGS] == was[FLAGS]
 
 
 def _listed(descriptor: int, record: Record, lister: Lister, *, told: bytes | None) -> Listing:
