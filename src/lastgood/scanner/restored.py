@@ -12,7 +12,7 @@ import os
 
 from lastgood.directories import Nearby
 from lastgood.host import SystemClock
-from lastgood.paths import ancestors, join
+from lastgood.paths import join, ways
 from lastgood.renames import is_temporary
 from lastgood.scanner import (
     ABOVE,
@@ -255,7 +255,7 @@ class Restored:
             raise NotTaken
         if any(path in self.kept for path in lower):  # somebody moved it away with the one above
             raise NotTaken
-        self.order = sorted({*there, *(above for place in there for above in (b"", *ancestors(place)))})
+        self.order = sorted({b"", *there, *ways(there)})
         for path in self.order:
             if self.kept[path][FLAGS] & (DOUBTFUL | BARE):
                 raise NotTaken
@@ -302,16 +302,16 @@ class Restored:
             return None
         if (tuple(node.private), tuple(node.below)) != (old[PRIVATE], old[BELOW]):
             return None
-        rows = [*self._rows(old)]
+        rows, flags = [*self._rows(old)], node.flags
         for name, row in self._places[node.path].items():
             at, was = found_row(rows, name)
             if row is None or was is None or not _differ_in_times(was, row):
                 return None
             rows[at] = row
+            if row[STATE] in PASSING:  # of the others none is: their record would be in doubt
+                flags |= DOUBTFUL
         if rows != node.rows:
             return None
-        passing = not PASSING.isdisjoint([row[STATE] for row in node.rows])
-        flags = node.flags | (DOUBTFUL if passing else 0)
         place = self._known.details.add(node.rows)
         return (node.signature, *head[:2], flags, *old[TREE:NAMES], node.names, node.seen, *place)
 

@@ -185,8 +185,8 @@ class Walk:
         self._differing: dict[bytes, bytes] | None = None
         # Where alone anything can have changed, and the way there; None where everything is looked at.
         self._ways: Collection[bytes] | None = None
-        # The names of those, by the directory that they are in.
-        self._leading: Mapping[bytes, Collection[bytes]] = {}
+        # The names of those, by the directory that they are in; once they are asked for.
+        self._leading: Mapping[bytes, Collection[bytes]] | None = None
         self.dropped: list[bytes] = []
         self.kept: MutableMapping[bytes, Record] = {}
         self.nodes: dict[bytes, Node] = {}
@@ -206,7 +206,7 @@ class Walk:
             self._go_by(root, self._found)
             return
         if self._trusting and self.watch is not None:
-            self._spare(self.watch.ways(self._records, is_dependent=self._is_dependent))
+            self._ways = self.watch.ways(self._records, is_dependent=self._is_dependent)
             if self._ways is not None:
                 from lastgood.scanner.revised import revise  # lazily: only where a process watches
 
@@ -241,18 +241,12 @@ class Walk:
             doubt = DOUBTFUL | DEPENDENT if self._is_dependent else DOUBTFUL
             found = {path for path, record in self._records.items() if record[FLAGS] & doubt}
             found |= self._differing.keys()
-            self._spare(found | ways(found))
+            self._ways = found | ways(found)
             self.kept = dict(self._records)
-
-    def _spare(self, found: Collection[bytes] | None) -> None:
-        """Look only at some directories, and those that lead to them, if that is known."""
-        if found is not None:
-            self._ways, self._leading = found, by_parent(found)
 
     def _go_by(self, root: int, found: dict[bytes, Listing]) -> None:
         """Go on where a look found that something is not as it was."""
         self._ways = found.keys() | ways(found) | {b""} if found else found.keys()
-        self._leading = by_parent(filter(None, self._ways))
         self.kept = dict(self._records) if found else self._records
         self._go_on(root, found)
 
@@ -261,7 +255,7 @@ class Walk:
         assert self._ways is not None
         whole: list[bytes] = []
         for path in sorted(self._ways):
-            if any(within(path, one) for one in whole):
+            if whole and any(within(path, one) for one in whole):
                 continue  # that walk came by here
             listing = found.pop(path, None)
             if listing is None:
@@ -390,6 +384,8 @@ class Walk:
         """
         if self._ways is None or record[GAPS]:
             return [*record[BELOW][::-1]]
+        if self._leading is None:
+            self._leading = by_parent(filter(None, self._ways))
         leading = self._leading.get(path)
         return [name for name in record[BELOW][::-1] if name in leading] if leading else []
 
@@ -696,16 +692,20 @@ class Builder:
             return None
         inside = self._edits_below(path, below)
         here = () if node is None else _edited_in(node)
-        tree = None
-        if inside is not None and here is not None:
-            edits = [(row[NAME], was[OID], row[OID]) for was, row in here if row[OID] != was[OID]]
-            tree = self._writer.edited_directory(old[TREE], edits + inside[0])
-        if tree is None or inside is None or here is None:
+        if inside is None or here is None:
+            return None
+        edits, files, size, left = inside
+        others: list[tuple[bytes, Row, Row]] = []
+        for was, row in here:
+            size += row[SIZE] - was[SIZE]
+            if row[OID] != was[OID]:
+                edits.append((row[NAME], was[OID], row[OID]))
+                others.append((join(path, row[NAME]), was, row))
+        tree = self._writer.edited_directory(old[TREE], edits)
+        if tree is None:
             return None
         if self.edits is not None:
-            self.edits += [(join(path, row[NAME]), was, row) for was, row in here if row[OID] != was[OID]]
-        _, files, size, left = inside
-        size += sum([row[SIZE] - was[SIZE] for was, row in here])
+            self.edits += others
         counts = old[FILES] + files, old[BYTES] + size, old[LEFT] + left
         if node is None:
             stands = self.records[path]
