@@ -53,6 +53,15 @@ def test_prose_is_broken_between_words_and_commands_as_a_shell_takes_them() -> N
     assert wrapped("nothing changed; run `lastgood verify --repair`", 40)[1] == "`lastgood verify --repair`"
 
 
+@pytest.mark.parametrize("said", ['asked last: "{}", not ended', "to ckpt_1 (before: {}): 2 files written"])
+def test_a_title_that_has_a_command_in_it_is_broken_as_prose(said: str) -> None:
+    """What was asked may name one behind a colon; nobody is to type that."""
+    text = said.format("clean up: rm -r build and make it again from scratch")
+    lines = fitted(text, 40)
+    assert all(len(line) <= 40 for line in lines)
+    assert " ".join(lines) == text
+
+
 def test_a_command_in_a_column_is_broken_as_a_shell_takes_it() -> None:
     command = "lastgood -C NEW_PLACE workspace attach /home/ada/projects/shop"
     lines = pairs([("health", f"  if it was moved: {command}")], limit=60)

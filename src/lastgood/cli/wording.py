@@ -342,9 +342,7 @@ def beside_or_below(first: str, text: str, *, limit: int | None) -> list[str]:
 
 
 # With these the title of a checkpoint begins that was made before or after a command.
-_MOMENTS = tuple(
-    f"{by}{moment}" for by in ("(", "checkpoint ") for moment in ("before", "after", "interrupted")
-)
+_MOMENTS = ("checkpoint before", "checkpoint after", "checkpoint interrupted")
 
 
 def fitted(line: str, limit: int) -> list[str]:
@@ -374,11 +372,19 @@ def fitted(line: str, limit: int) -> list[str]:
 
 
 def _typed_at(text: str, mark: str) -> int:
-    """Return where a command is told to be typed; what a checkpoint is called by its moment is none."""
+    """Return where a command is told to be typed; what is in a title is none."""
     place = text.find(f": {mark} ")
-    while place >= 0 and text.endswith(_MOMENTS, 0, place):
+    while place >= 0 and _is_in_title(text, place):
         place = text.find(f": {mark} ", place + 1)
     return place
+
+
+def _is_in_title(text: str, place: int) -> bool:
+    """Tell whether a place is in what was asked, or in a checkpoint's name: in quotes or brackets."""
+    before, after = text[:place], text[place:]
+    quoted = before.count('"') % 2 == 1 and '"' in after
+    bracketed = before.count("(") > before.count(")") and ")" in after
+    return quoted or bracketed or before.endswith(_MOMENTS)
 
 
 def _broken(text: str, indent: str, limit: int) -> list[str]:
