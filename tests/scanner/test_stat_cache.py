@@ -16,24 +16,36 @@ from typing import Any
 import pytest
 
 from lastgood.host import ScanResult
-from lastgood.scanner import libc, stat_cache, states
+from lastgood.scanner import begun, cache, libc, stat_cache, states
 from lastgood.scanner import scan as scanner
 from lastgood.scanner.read import Lister, Listing
 from lastgood.scanner.scan import WorkspaceScanner
 from lastgood.scanner.stat_cache import StatCache
 from lastgood.scanner.walk import Walk
 from tools.desk import Desk
-from tools.living import descriptors
+from tools.living import descriptors, eventually
 
 FOLDERS = ("a", "a/below", "b", "c", "c/one", "c/two")
 
 
-@pytest.fixture
-def known(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+@pytest.fixture(params=["alone", "beside a thread", "after a thread"])
+def known(desk: Desk, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Desk:
     """Return a desk whose scanner stays, and has looked at all its folders by what it knows of them."""
     device = os.stat(desk.root).st_dev
-    monkeypatch.setattr(scanner, "proving_device", lambda _root: device)
+    for module in (scanner, begun):
+        monkeypatch.setattr(module, "proving_device", lambda _root: device)
     monkeypatch.setattr(scanner, "_SEVERAL_DIRECTORIES", 0)
+    if request.param != "alone":
+        monkeypatch.setattr(cache, "WORTH_A_THREAD", 0)
+        desk.begins = True
+    if request.param == "after a thread":
+        begin = StatCache.begin
+
+        def begin_and_wait(folders: StatCache, root: int, *, lister: Lister) -> None:
+            begin(folders, root, lister=lister)
+            time.sleep(0.003)
+
+        monkeypatch.setattr(StatCache, "begin", begin_and_wait)
     for folder in FOLDERS:
         for name in ("one", "two", "three"):
             desk.write(f"{folder}/f-{name}", f"{folder} {name}")
@@ -211,6 +223,35 @@ def test_a_folder_that_is_moved_while_others_are_listed_is_found_where_it_was_or
     assert "b/two/f-one" in known.names(known.save())
 
 
+@pytest.mark.parametrize("times", [1, 2, 4])
+def test_a_folder_that_is_moved_to_and_fro_is_looked_for_until_it_is_found(
+    known: Desk, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """S8: it is in one of two places all the time, and in each as soon as the other was listed."""
+    for folder in "bc":
+        known.write(f"{folder}/new")
+    numbers = {os.stat(known.root / folder).st_ino: folder for folder in "bc"}
+    listing, missed = Lister.list, list[int]()
+
+    def moved(*, to: str) -> None:
+        known.root.joinpath("c" if to == "b" else "b", "two").rename(known.root / to / "two")
+
+    def meanwhile(lister: Lister, descriptor: int, **named: Any) -> Listing:
+        folder = numbers.get(os.fstat(descriptor).st_ino)
+        if folder == "b" and (known.root / "b" / "two").exists():
+            moved(to="c")
+        found = listing(lister, descriptor, **named)
+        if folder == "b" and len(missed) < times:
+            missed.append(1)
+            moved(to="b")
+        return found
+
+    monkeypatch.setattr(Lister, "list", meanwhile)
+    names = known.names(known.save())
+    assert len(missed) == times
+    assert "c/two/f-one" in names
+
+
 def test_two_scans_at_once_do_not_share_what_is_known(known: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     known.write("b/f-two", "other")
     within: list[ScanResult] = []
@@ -294,10 +335,80 @@ def test_a_mode_that_a_folder_got_between_two_questions_is_told(
         assert desk.save().result == afresh(desk)
 
 
+@pytest.mark.parametrize("known", ["after a thread"], indirect=True)
+def test_what_a_thread_has_looked_at_is_looked_at_by_nobody_else(known: Desk) -> None:
+    known.write("b/f-two", "other")
+    looked = known.begin()
+    assert looked is not None
+    folders = looked.folders
+    assert folders is not None
+    lister = Lister(device=os.stat(known.root).st_dev, clock=known.clock)
+    assert lister.sheet is not None
+    assert lister.device is not None
+    assert folders._begun is not None
+    taken = folders._begun[1]
+    asked = folders._look(lister.sheet.changed, looked.root, lister.device, doubt=0, taken=taken)
+    assert asked == []
+    found = folders._ended()
+    assert found is not None
+    assert [folders._folders[number].path for number, _, _ in found] == [b"b"]
+    os.close(found[0][1])
+    looked.close()
+    assert known.save().result == afresh(known)
+
+
+@pytest.mark.parametrize("known", ["beside a thread", "after a thread"], indirect=True)
+def test_a_look_begun_for_nothing_leaves_nothing(known: Desk) -> None:
+    known.write("b/f-two", "other")
+    opened, threads = descriptors(), os.listdir("/proc/self/task")
+    for _ in range(2):
+        looked = known.begin()
+        assert looked is not None
+        looked.close()
+        looked.close()
+        assert eventually(lambda: os.listdir("/proc/self/task") == threads)
+    assert descriptors() == opened
+    assert known.save().result == afresh(known)
+
+
+@pytest.mark.parametrize("known", ["beside a thread", "after a thread"], indirect=True)
+def test_a_scan_that_goes_by_nothing_known_ends_the_look_that_has_begun(known: Desk) -> None:
+    """Here one for which somebody forces a path."""
+    known.write("b/f-two", "other")
+    opened = []
+    for _ in range(2):
+        held = known.held(known.scan(forced=(b"b/f-two",)))
+        assert held[b"b/f-two"][2] == b"other"
+        opened.append(descriptors())
+    assert opened[0] == opened[1]
+
+
+@pytest.mark.parametrize("known", ["after a thread"], indirect=True)
+def test_a_fork_does_not_wait_for_the_thread_of_its_parent(known: Desk) -> None:
+    looked = known.begin()
+    assert looked is not None
+    child = os.fork()
+    if not child:
+        try:
+            looked.close()
+        finally:
+            os._exit(0)
+    assert eventually(lambda: os.waitpid(child, os.WNOHANG) != (0, 0))
+    looked.close()
+    assert known.save().result == afresh(known)
+
+
+@pytest.mark.parametrize("known", ["beside a thread"], indirect=True)
+def test_where_no_thread_can_begin_the_scan_looks_alone(known: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states.Sheet, "begin", lambda *_given, **_named: False)
+    known.write("b/f-two", "other")
+    assert known.save().result == afresh(known)
+
+
 @pytest.fixture
 def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have lastgood find no library in C, as where none could be compiled."""
-    monkeypatch.setattr(states, "_LIBRARY", "/nowhere/libstates.so.2")
+    monkeypatch.setattr(states, "_LIBRARY", "/nowhere/libstates.so.3")
     monkeypatch.setattr(states, "_spare", [])
     monkeypatch.setattr(libc, "_known", {})
 

@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     from lastgood.host import Clock, ScanRequest
     from lastgood.model.checkpoint import IgnoreState
     from lastgood.scanner import Record, Row
-    from lastgood.scanner.parallel import ScanBegun, SharedLook
+    from lastgood.scanner.begun import ScanBegun
+    from lastgood.scanner.parallel import SharedLook
     from lastgood.scanner.read import Listing
     from lastgood.scanner.stat_cache import StatCache
     from lastgood.scanner.watch import DirectoryWatch
@@ -128,6 +129,8 @@ class ScanLimits:
 
 # Asking about the file system takes as long as listing so many directories.
 _SEVERAL_DIRECTORIES = 16
+# So often a scan begins anew for a folder that is moved to and fro, and is looked at in neither place.
+_MOST_AGAIN = 4
 # If more than one directory in so many proves more than before, that is worth keeping for itself.
 _A_PART = 8
 
@@ -226,7 +229,7 @@ class WorkspaceScanner:
         begun: ScanBegun | None,
     ) -> WorkspaceScan:
         """Scan, as often as it turns out that something has to be looked at once more."""
-        again = False
+        again = 0
         while True:
             try:
                 return self._scan(
@@ -241,8 +244,8 @@ class WorkspaceScanner:
                 )
             except LinkMet:  # once at most: then everything is looked at
                 pass
-            except FolderMoved:  # once at most: another time it is a gap
-                again = True
+            except FolderMoved:  # a few times at most
+                again += 1
             except (DetailsLost, ImportLost):  # each of them once at most
                 known = CachedTree(None, records={}, details=Details(self._folder, b""))
             outside, begun = Outside(request), None
@@ -304,7 +307,7 @@ class WorkspaceScanner:
         known: CachedTree,
         writer: ObjectWriter,
         thread_budget: ThreadBudget | None,
-        again: bool,
+        again: int,
         begun: ScanBegun | None,
     ) -> WorkspaceScan:
         project, conditions = outside.project, outside.conditions
@@ -347,11 +350,8 @@ class WorkspaceScanner:
             exact_on=lambda: reader.exact_on(root),
             watch=self._watch,
         )
-        if begun is None:
-            return QuickCheck(known, lister=lister, began=self._clock.now())
-        check = QuickCheck(known, lister=lister, began=begun.began)
-        check.shared = begun.look
-        return check
+        began = self._clock.now() if begun is None else begun.began
+        return QuickCheck(known, lister=lister, began=began, begun=begun)
 
     def _reader(self, request: ScanRequest, root: int, writer: ObjectWriter) -> ContentReader:
         cap = request.settings.max_file_size
@@ -407,14 +407,17 @@ class QuickCheck:
 
     ``changed`` are those that are not as they were; None where all have to be walked through. ``result`` is
     what a scan came to that found everything as it is. ``began`` is when it did. ``shared`` is the look of
-    two processes that has begun already.
+    two processes, if that has ``begun``.
     """
 
-    def __init__(self, known: CachedTree, *, lister: Lister, began: int) -> None:
+    def __init__(
+        self, known: CachedTree, *, lister: Lister, began: int, begun: ScanBegun | None = None
+    ) -> None:
         self.known: CachedTree = known
         self.lister: Lister = lister
         self.began: int = began
-        self.shared: SharedLook | None = None
+        self.shared: SharedLook | None = None if begun is None else begun.shared
+        self._begun = begun
         self.changed: dict[bytes, Listing] | None = None
         self.result: ScanResult | None = None
         self._folders: StatCache | None = None
@@ -427,7 +430,10 @@ class QuickCheck:
             return
         if known.is_large:  # two processes look
             return
-        folders = _taken_out(known)
+        from lastgood.scanner.stat_cache import folders_of, taken_out  # lazily: a command looks once
+
+        folders = None if self._begun is None else self._begun.folders
+        folders = folders or taken_out(known) or folders_of(known.records, known.states)
         if folders is None:
             return
         doubt = DOUBTFUL if trust.index and trust.previous else DOUBTFUL | DEPENDENT
@@ -456,22 +462,6 @@ class QuickCheck:
         for listing in (self.changed or {}).values():
             os.close(listing.descriptor)
         self.changed = None
-
-
-def _taken_out(known: CachedTree) -> StatCache | None:
-    """Return the folders that this process looked at last; None where it did not, or cannot go by them.
-
-    Another scan that begins before they are put back has some of its own.
-    """
-    try:
-        folders = known.folders.pop()
-    except IndexError:
-        folders = None
-    if folders is not None and folders.follows(known.records, known.states):
-        return folders  # type: ignore[no-any-return]  # what the cache keeps has no type there
-    from lastgood.scanner.stat_cache import folders_of  # lazily: a command looks once
-
-    return folders_of(known.records, known.states)
 
 
 class ScanPass:
@@ -533,14 +523,14 @@ class ScanPass:
         self.records: MutableMapping[bytes, Record] = {}
         self.changed: bool = True
 
-    def run(self, root: int, *, sleep: Callable[[float], None], again: bool) -> None:
-        """Do it, from the open root of the workspace; ``again`` because of what was moved meanwhile."""
+    def run(self, root: int, *, sleep: Callable[[float], None], again: int) -> None:
+        """Do it, from the open root of the workspace, so many times ``again`` as something was moved."""
         try:
             self._run(root, sleep=sleep, again=again)
         finally:
             self.examiner.close()
 
-    def _run(self, root: int, *, sleep: Callable[[float], None], again: bool) -> None:
+    def _run(self, root: int, *, sleep: Callable[[float], None], again: int) -> None:
         watch = self._walk.watch
         self._walk.run(root, token=self._token)
         self.examiner.finish()
@@ -553,7 +543,7 @@ class ScanPass:
             and watch.has_more()
         ):
             raise FolderMoved  # what is gone may be where the walk passed by
-        if self._walk.gone_from_listing and not again and watch is None:
+        if self._walk.gone_from_listing and again < _MOST_AGAIN and watch is None:
             self._look_for_gone(root)
         if watch is not None and watch.refutes():
             raise LinkMet
@@ -580,13 +570,13 @@ class ScanPass:
         readable = not self.examiner.unreadable_rules
         return _result(self.records, outside, readable=readable, among=self.telling)
 
-    def _look_for_moved(self, root: int, *, again: bool) -> None:
-        """Begin anew if a folder was moved to where the walk had been; the second time it is a gap."""
+    def _look_for_moved(self, root: int, *, again: int) -> None:
+        """Begin anew if a folder was moved to where the walk had been; in the end it is a gap."""
         from lastgood.scanner.moved import moved_folders  # lazily: hardly ever anything vanishes
 
         walk = self._walk
         for path in moved_folders(root, walk.gone_at_entry, visited=walk.visited, began=self._began):
-            if not again:
+            if again < _MOST_AGAIN:
                 raise FolderMoved
             walk.not_entered[path] = UNSTABLE
 

@@ -1,13 +1,16 @@
 /* Asks for the states of what lies in directories, without a step of Python's for each of them.
  *
  * A library of its own, which knows nothing of Python: states.py says how it is called and what of, and does
- * without it where it was not built. Nothing here allocates, follows a link, or starts a thread. */
+ * without it where it was not built. Nothing here allocates, or follows a link. */
 
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 #define _TIME_BITS 64
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +21,9 @@ enum { ENTRY_BYTES = 8 + 8 + 8 + 4 + 8 + 4 + 2 };
 
 /* Folders are open while those in them are looked at, so many at most. */
 enum { DEEPEST = 64 };
+
+/* What a thread needs for that, and what the C library takes of it, many times over. */
+enum { STACK_BYTES = 256 * 1024 };
 
 struct known_folder {
     uint32_t depth; /* how many folders it lies in, the top in none; the one above comes before it */
@@ -33,7 +39,7 @@ struct question {
     uint32_t folders;
     uint32_t doubt; /* of these flags a folder with one is not as it was, whatever is said */
     uint32_t most;  /* how many may be otherwise */
-    uint32_t unused;
+    uint32_t share; /* so many folders are taken at a time */
 };
 
 struct finding {
@@ -43,10 +49,22 @@ struct finding {
     uint32_t place;
 };
 
+/* What is asked, and where the answers go. */
+struct look {
+    int32_t root;
+    int32_t result;     /* of the thread that looks */
+    uint32_t is_begun;  /* whether there is one */
+    const char *asked, *plan;
+    unsigned char *states, *findings;
+    atomic_uint *taken; /* how many folders somebody looks at, or has */
+    pthread_t thread;
+};
+
 /* As states.py writes and reads them. */
 _Static_assert(sizeof(struct known_folder) == 64, "known_folder");
 _Static_assert(sizeof(struct question) == 24, "question");
 _Static_assert(sizeof(struct finding) == 16, "finding");
+_Static_assert(sizeof(struct look) <= 128, "look");
 
 static unsigned char *put(unsigned char *at, const void *value, size_t width)
 {
@@ -110,25 +128,63 @@ static int is_as_seen(int directory, uint64_t device, const struct known_folder 
            nanoseconds(seen.st_ctim) == known->ctime && seen.st_ino == known->inode;
 }
 
+/* The folders that are open: the first `here` of those that the next one lies in, below the root. */
+struct way {
+    int here;
+    int above[DEEPEST + 1], is_kept[DEEPEST + 1];
+};
+
+/* Close what lies further down than so many folders, unless it is kept. */
+static void go_up(struct way *way, int depth)
+{
+    for (; way->here > depth; way->here--)
+        if (!way->is_kept[way->here])
+            close(way->above[way->here]);
+}
+
+/* Open a folder in the one where we are; 0 if that is refused. */
+static int go_down(struct way *way, const char *name)
+{
+    int directory = openat(way->above[way->here], name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (directory < 0)
+        return 0;
+    way->above[++way->here] = directory;
+    way->is_kept[way->here] = 0;
+    return 1;
+}
+
 /* Find the folders that are not as they were, and leave them open.
  *
  * Each is opened by its name in the one above, which is open. It is asked for itself after what is in it: what
  * proves its names does so until all have been asked. `states` has room for what is said of the entries of all
- * folders, `findings` for the most that may be otherwise.
+ * folders, `findings` for the most that may be otherwise. Whoever looks takes a share of folders after another
+ * by `taken`, which is 0 at first: so two may look, each with an answer of its own.
  *
  * Return how many there are; -1, and none stays open, if one cannot be opened, or too many are found. */
-int lastgood_changed(int root, const char *asked, const char *plan, unsigned char *states, unsigned char *findings)
+int lastgood_changed(int root, const char *asked, const char *plan, unsigned char *states, unsigned char *findings,
+                     atomic_uint *taken)
 {
     struct question question;
-    int above[DEEPEST + 1], is_kept[DEEPEST + 1], here = 0, found = 0, failed = 0;
-    uint32_t place = 0;
+    struct way way = {.above = {root}};
+    const char *names_above[DEEPEST];
+    int found = 0, failed = 0;
+    uint32_t place = 0, first = 0, next = 0; /* ours are those from the first on, as far as to the next */
 
     memcpy(&question, asked, sizeof question);
-    above[0] = root;
-    for (uint32_t folder = 0; folder < question.folders && !failed; folder++) {
+    for (uint32_t folder = 0; folder < question.folders; folder++) {
+        if (folder == next) {
+            uint32_t from = atomic_fetch_add(taken, question.share);
+            if (from >= question.folders)
+                break;
+            if (from != next)
+                go_up(&way, 0);
+            first = from;
+            next = question.folders - from < question.share ? question.folders : from + question.share;
+        }
         struct known_folder known;
         memcpy(&known, plan, sizeof known);
-        if (known.depth >= DEEPEST) { /* nobody asks for one: `above` has no room for it */
+        if (known.depth >= DEEPEST) { /* nobody asks for one: there is no room for it */
             failed = 1;
             break;
         }
@@ -136,17 +192,16 @@ int lastgood_changed(int root, const char *asked, const char *plan, unsigned cha
         const char *names = name + known.name_bytes + 1;
         const char *said = names + known.names_bytes;
         plan = said + known.states_bytes;
+        names_above[known.depth] = name;
+        if (folder < first)
+            continue;
 
-        for (; here > (int)known.depth; here--)
-            if (!is_kept[here])
-                close(above[here]);
-        int directory = openat(above[here], name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (directory < 0) {
-            failed = 1;
+        go_up(&way, (int)known.depth);
+        while (way.here <= (int)known.depth && !failed)
+            failed = !go_down(&way, names_above[way.here]);
+        if (failed)
             break;
-        }
-        above[++here] = directory;
-        is_kept[here] = 0;
+        int directory = way.above[way.here];
 
         int count = (int)(known.states_bytes / ENTRY_BYTES);
         int is_told = known.is_proven && lastgood_states(directory, names, count, states + place) >= 0 &&
@@ -159,16 +214,54 @@ int lastgood_changed(int root, const char *asked, const char *plan, unsigned cha
         }
         struct finding one = {folder, is_told ? known.states_bytes : UINT32_MAX, directory, place};
         memcpy(findings + (size_t)found++ * sizeof one, &one, sizeof one);
-        is_kept[here] = 1;
+        way.is_kept[way.here] = 1;
         place += known.states_bytes;
     }
-    for (; here > 0; here--)
-        if (!is_kept[here])
-            close(above[here]);
+    go_up(&way, 0);
     for (int one = 0; failed && one < found; one++) {
         struct finding left;
         memcpy(&left, findings + (size_t)one * sizeof left, sizeof left);
         close(left.descriptor);
     }
     return failed ? -1 : found;
+}
+
+static void *look_beside(void *given)
+{
+    struct look *look = given;
+
+    look->result =
+        lastgood_changed(look->root, look->asked, look->plan, look->states, look->findings, look->taken);
+    return NULL;
+}
+
+/* Have a thread look, which hears no signal; what it is given stays until it is ended.
+ *
+ * Return 0 if it does. */
+int lastgood_begin(struct look *look, int root, const char *asked, const char *plan, unsigned char *states,
+                   unsigned char *findings, atomic_uint *taken)
+{
+    sigset_t all, before;
+    pthread_attr_t small;
+
+    *look = (struct look){.root = root, .asked = asked, .plan = plan, .states = states, .findings = findings,
+                          .taken = taken};
+    if (pthread_attr_init(&small))
+        return -1;
+    sigfillset(&all);
+    if (!pthread_attr_setstacksize(&small, STACK_BYTES) && !pthread_sigmask(SIG_SETMASK, &all, &before)) {
+        look->is_begun = !pthread_create(&look->thread, &small, look_beside, look);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    pthread_attr_destroy(&small);
+    return look->is_begun ? 0 : -1;
+}
+
+/* Wait for that thread, and return what it found, as above. */
+int lastgood_ended(struct look *look)
+{
+    if (!look->is_begun || pthread_join(look->thread, NULL))
+        return -1;
+    look->is_begun = 0;
+    return look->result;
 }

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from lastgood.scanner import Evidence, Seen
 
+    # A folder that is not as it was: its number, its descriptor, for it is left open, and what is said of
+    # what is in it; None where its names are not proven.
+    FoundFolder = tuple[int, int, bytes | None]
+
 # A second in nanoseconds.
 _SECOND: Final = 1_000_000_000
 
@@ -94,10 +98,11 @@ def ask(descriptor: int, names: Sequence[bytes]) -> list[Evidence | int]:
 
 # The library, which lies where this does. The number is that of its form, and has Python take it for no
 # module.
-_LIBRARY: Final = os.path.join(os.path.dirname(__file__), "libstates.so.2")
+_LIBRARY: Final = os.path.join(os.path.dirname(__file__), "libstates.so.3")
 # What is asked of many folders: their device, how many there are, the flags that are in doubt, how many may
-# be otherwise. What is known of one: how many it lies in, its flags, the bytes of its name, of the names in
-# it and of what was said of these, and whether its own state proves the names, with that.
+# be otherwise, and how many are taken at a time. What is known of one: how many it lies in, its flags, the
+# bytes of its name, of the names in it and of what was said of these, and whether its own state proves the
+# names, with that.
 _QUESTION: Final = Struct("=Q4I")
 _FOLDER: Final = Struct("=6I5Q")
 # What is found: a folder's number, the bytes that are said of what is in it, its descriptor, and where in the
@@ -108,6 +113,11 @@ MOST_FOUND: Final = 64
 _FIRST_ENTRIES: Final = 64
 # So many entries are asked for in one call: meanwhile nothing else runs, and no Ctrl-C is heard.
 _MOST_AT_ONCE: Final = 4_096
+# More than a thread has to be told.
+_LOOK_BYTES: Final = 128
+_COUNT_BYTES: Final = 4
+# Where two look each takes about so many parts.
+_SHARES: Final = 4
 _NOT_TOLD: Final = (1 << 32) - 1
 # A flag that no record has: what was said of what is in the folder is not known.
 _UNKNOWN: Final = 1 << 31
@@ -127,7 +137,12 @@ class Sheet:
 
         self._states: Callable[..., int] = look_up("lastgood_states", library=_LIBRARY)
         self._changed: Callable[..., int] = look_up("lastgood_changed", library=_LIBRARY)
+        self._begin: Callable[..., int] = look_up("lastgood_begin", library=_LIBRARY)
+        self._ended: Callable[..., int] = look_up("lastgood_ended", library=_LIBRARY)
         self._point = pointer
+        self._look = pointer(bytearray(_LOOK_BYTES))
+        # What a thread reads stays as long as it looks.
+        self._asked: tuple[object, ...] = ()
         self._found = bytearray(MOST_FOUND * _FINDING.size)
         self._to_found = pointer(self._found)
         self._make_room(_FIRST_ENTRIES * _ENTRY_BYTES)
@@ -163,26 +178,72 @@ class Sheet:
         return None if said < 0 else self._answers[:size].tobytes()
 
     def changed(
-        self, root: int, folders: bytes, *, count: int, device: int, doubt: int, most: int
-    ) -> list[tuple[int, int, bytes | None]] | None:
+        self,
+        root: int,
+        folders: bytes,
+        *,
+        count: int,
+        device: int,
+        doubt: int,
+        most: int,
+        taken: object | None = None,
+    ) -> list[FoundFolder] | None:
         """Return which of so many ``folders``, as `known_folder` makes them, are not as they were.
 
-        Each comes with its number, its descriptor, for it is left open, and what is said of what is in it;
-        None where its names are not proven. Those with a flag of some that are in ``doubt`` are among them.
-        None for all if one cannot be opened, or more than the ``most`` are found.
+        Those with a flag of some that are in ``doubt`` are among them. None for all if one cannot be opened,
+        or more than the ``most`` are found. What another has ``taken`` of the same is left to it.
         """
+        question = self._question(folders, count=count, device=device, doubt=doubt, most=most, by_two=taken)
+        of = nothing_taken() if taken is None else taken
+        return self._read(self._changed(root, question, folders, self._to_answers, self._to_found, of))
+
+    def begin(
+        self,
+        root: int,
+        folders: bytes,
+        *,
+        count: int,
+        device: int,
+        doubt: int,
+        most: int,
+        taken: object,
+    ) -> bool:
+        """Have a thread that knows nothing of Python look for the same, as long as some are not ``taken``.
+
+        False if there is none. Nothing else may be asked by this sheet until it has `ended`.
+        """
+        question = self._question(folders, count=count, device=device, doubt=doubt, most=most, by_two=taken)
+        self._asked = root, question, folders, self._to_answers, self._to_found, taken
+        return not self._begin(self._look, *self._asked)
+
+    def ended(self) -> list[FoundFolder] | None:
+        """Wait for the thread that was begun, and return what it found; None also where there is none."""
+        return self._read(self._ended(self._look))
+
+    def _question(
+        self, folders: bytes, *, count: int, device: int, doubt: int, most: int, by_two: object | None
+    ) -> bytes:
         if len(folders) > len(self._answers):  # they hold as much as can be said of them, and more
             self._make_room(len(folders))
-        question = _QUESTION.pack(device, count, doubt | _UNKNOWN, min(most, MOST_FOUND), 0)
-        many = self._changed(root, question, folders, self._to_answers, self._to_found)
+        share = count if by_two is None else count // (2 * _SHARES) + 1
+        return _QUESTION.pack(device, count, doubt | _UNKNOWN, min(most, MOST_FOUND), share)
+
+    def _read(self, many: int) -> list[FoundFolder] | None:
         if many < 0:
             return None
-        found: list[tuple[int, int, bytes | None]] = []
+        found: list[FoundFolder] = []
         for at in range(0, many * _FINDING.size, _FINDING.size):
             number, told, descriptor, place = _FINDING.unpack_from(self._found, at)
             states = None if told == _NOT_TOLD else self._answers[place : place + told].tobytes()
             found.append((number, descriptor, states))
         return found
+
+
+def nothing_taken() -> object:
+    """Return what tells how many folders are taken where two look: none."""
+    from lastgood.scanner.libc import pointer
+
+    return pointer(bytearray(_COUNT_BYTES))
 
 
 def known_folder(
