@@ -14,7 +14,7 @@ from lastgood.cli.help import EXIT_CODES, VERSION
 from lastgood.cli.opening import bar
 from lastgood.cli.table import all_verbs
 from lastgood.cli.verbs.completion import script
-from lastgood.workspace.doctor import install_command
+from lastgood.libraries import install_command
 from tools.command import COMMAND, ROOT, Command
 
 LISTED = [verb for verb in all_verbs() if not verb.hidden]

@@ -56,8 +56,9 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: b
     opened = open_silently(call, group, purpose=purpose, anywhere=anywhere)
     if purpose == "find" and call.has("store"):
         _tell_absent(call)
-    # What reads the configuration itself refuses what is wrong with it, and says so.
-    if opened.remarks and call.verb.name != "config":
+    # What reads the configuration itself refuses what is wrong with it; a status tells people among all else.
+    told = call.verb.name == "config" or (call.verb.name == "status" and not call.has("json"))
+    if opened.remarks and not told:
         from lastgood.cli.hints import note_lines
 
         lines = note_lines(opened.remarks, call)

@@ -71,6 +71,10 @@ def read_settings(
     return settings, tuple(faults)
 
 
+# How the line begins of a file that adds nothing, as it is wrong.
+NOTHING = "nothing: "
+
+
 def added_by_project(workspace: str, *, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return what the file of a project adds to the settings, a line each (rule K7).
 
@@ -84,7 +88,7 @@ def added_by_project(workspace: str, *, environment: Mapping[str, str]) -> tuple
 
         added = configured(layers, faults=faults).added_by_project
     wrong = (one for one in faults if one.details.get("scope") == "project")
-    return added or tuple(f"nothing: {error.message}" for error in wrong)
+    return added or tuple(f"{NOTHING}{error.message}" for error in wrong)
 
 
 def _layers(

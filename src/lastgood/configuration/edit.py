@@ -104,8 +104,10 @@ def edit(place: Place, values: Mapping[str, object], *, removed: Collection[str]
     try:
         import tomlkit
     except ImportError:
+        from lastgood.libraries import install
+
         raise Unsupported(
-            "keeping the comments of your file needs the library tomlkit", hint="pip install tomlkit"
+            "keeping the comments of your file needs the library tomlkit", hint=install("tomlkit")
         ) from None
     document = tomlkit.parse(before)
     for key, value in values.items():

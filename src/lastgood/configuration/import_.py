@@ -187,7 +187,9 @@ def _yaml(path: str) -> object:
     try:
         import yaml
     except ImportError:
-        raise Unsupported("reading YAML needs the library PyYAML", hint="pip install pyyaml") from None
+        from lastgood.libraries import install
+
+        raise Unsupported("reading YAML needs the library PyYAML", hint=install("pyyaml")) from None
     if not os.path.lexists(path):
         raise NotFound(f"there is no file {printable(path)}", hint="give the path of the YAML file")
     content = read_text(path)

@@ -302,9 +302,11 @@ def read_yaml(text: str, *, where: str, quick: bool = True) -> tuple[object, dic
     try:
         import yaml
     except ImportError as error:
+        from lastgood.libraries import install
+
         raise Unsupported(
             f"{printable(where)} is YAML, and PyYAML is not installed",
-            hint="install it (pip install pyyaml), or write the plan as JSON",
+            hint=f"install it: {install('pyyaml')}\nor write the plan as JSON",
         ) from error
     builder = _Builder(where, most=VALUES_LIMIT)
     documents = 0

@@ -7,12 +7,12 @@ import os
 import platform
 import sqlite3
 import sys
-import sysconfig
 from importlib.util import find_spec
 
 from lastgood.catalogue import Query
 from lastgood.disk import LEAST_BYTES, LEAST_FILES, PRUNE_HINT, free, shortage
 from lastgood.errors import Damaged, Storage, count
+from lastgood.libraries import install
 from lastgood.machine_check import file_clock_ahead, git_version, locks_exclude
 from lastgood.model.report import Finding
 from lastgood.objects.read import Packs
@@ -24,7 +24,7 @@ from lastgood.workspace.health import exposures, kept_edits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from lastgood.context import Context
     from lastgood.literals import FindingState
@@ -80,7 +80,7 @@ def examine_git(environment: Mapping[str, str], root: str) -> Finding:
 def _compression() -> Finding:
     if find_spec("isal") is not None:
         return finding("compression", "ISA-L")
-    return finding("compression", "zlib alone, so that first saves take longer", _install("isal"))
+    return finding("compression", "zlib alone, so that first saves take longer", install("isal"))
 
 
 def _stat() -> Finding:
@@ -105,48 +105,7 @@ def _extra(name: str, libraries: Mapping[str, str], purpose: str) -> Finding:
     if not missing:
         return finding(f"extra-{name}", purpose)
     message = f"not installed ({', '.join(missing)}); it is for {purpose}"
-    return finding(f"extra-{name}", message, f"if you want it: {_install(*missing)}")
-
-
-def _install(*packages: str) -> str:
-    return install_command(packages, prefix=sys.prefix, python=sys.executable, has_pip=_has_pip())
-
-
-def _has_pip() -> bool:
-    """Tell whether this Python's own pip may install into it."""
-    in_environment = sys.prefix != sys.base_prefix
-    managed = os.path.exists(sysconfig.get_path("stdlib") + "/EXTERNALLY-MANAGED")
-    return find_spec("pip") is not None and (in_environment or not managed)
-
-
-def install_command(packages: Sequence[str], *, prefix: str, python: str, has_pip: bool) -> str:
-    """Return what to type so that libraries come to where lastgood runs.
-
-    ``prefix`` is that of its Python: pipx and uv leave a file there that says that it is theirs.
-    """
-    from shlex import join, quote
-
-    if os.path.exists(f"{prefix}/pipx_metadata.json"):
-        return join(["pipx", "inject", os.path.basename(prefix), *packages])
-    if os.path.exists(f"{prefix}/uv-receipt.toml"):
-        beside = [word for package in packages for word in ("--with", package)]
-        return join(["uv", "tool", "install", *beside, _uv_source(f"{prefix}/uv-receipt.toml")])
-    if has_pip:
-        return f"{quote(python)} -m pip install {join(packages)}"
-    return f"uv pip install --python {quote(python)} {join(packages)}"
-
-
-def _uv_source(receipt: str) -> str:
-    """Return what uv was told to install: a folder, or the name by which an index has it."""
-    import tomllib
-
-    try:
-        with open(receipt, "rb") as file:
-            requirements = tomllib.load(file)["tool"]["requirements"]
-        known = next(one for one in requirements if one["name"] == "lastgood")
-    except (OSError, ValueError, KeyError, TypeError, StopIteration):
-        return "lastgood"
-    return str(known.get("directory") or known.get("editable") or known.get("path") or "lastgood")
+    return finding(f"extra-{name}", message, f"if you want it: {install(*missing)}")
 
 
 def examine_store(context: Context) -> list[Finding]:

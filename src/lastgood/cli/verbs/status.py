@@ -21,6 +21,7 @@ from lastgood.cli.wording import (
     size,
     words_named,
 )
+from lastgood.configuration import NOTHING
 from lastgood.errors import Unsafe, count
 from lastgood.paths import printable, to_text
 from lastgood.status import first_of_each
@@ -201,7 +202,8 @@ def _facts(
         facts.append(("health", console.styled("good", "green")))
     for said, first in note_lines(report.health, call):
         facts.append(("health", console.styled(said, "red")) if first else ("", f"  {said}"))
-    return [*facts, *(("project adds", printable(one)) for one in report.project_settings)]
+    adds = (one for one in report.project_settings if not one.startswith(NOTHING))  # of that health tells
+    return [*facts, *(("project adds", printable(one)) for one in adds)]
 
 
 def _watched(report: StatusReport, call: Call) -> list[tuple[str, str]]:
