@@ -320,6 +320,8 @@ class WorkspaceScanner:
         try:
             if not request.forced and not request.fresh:
                 check.run(root, trust=trust, late=bounds.is_late)
+            if begun is not None and begun.folders is not None:
+                begun.folders.end()  # where nothing was checked: a walk may fork
             if check.result is not None:
                 check.end(check.result)
                 return self._as_before(check.result, known, outside=outside)
