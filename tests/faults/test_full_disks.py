@@ -296,6 +296,13 @@ def test_a_restore_to_a_folder_on_a_full_disk_names_that_disk(bench: Bench, disk
     assert "prune" not in answer.err
 
 
+def test_the_doctor_says_how_little_is_left(crowded: Bench, disk: SmallDisk) -> None:
+    """Takes root."""
+    disk.fill_bytes(leave=600 << 10)
+    (found,) = (one for one in crowded.json("doctor")["findings"] if one["code"] == "space")
+    assert re.fullmatch(r"only [1-9]\d\d KiB free where the store is", found["message"])
+
+
 @LACKS
 def test_the_doctor_finds_a_disk_too_full_for_a_save(crowded: Bench, disk: SmallDisk, lack: str) -> None:
     """A note is for what works all the same; takes root."""

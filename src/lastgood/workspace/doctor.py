@@ -142,7 +142,8 @@ def _space(store: bytes) -> Finding:
         return finding("space", message, f"{PRUNE_HINT}\nor {_MORE_SPACE}", state="bad")
     if bytes_free >= _LITTLE_SPACE:
         return finding("space", f"{bytes_free >> 30:,} GiB free")
-    return finding("space", f"only {bytes_free >> 20:,} MiB free where the store is", _MORE_SPACE)
+    left = f"{bytes_free >> 20:,} MiB" if bytes_free >= 1 << 20 else f"{bytes_free >> 10:,} KiB"
+    return finding("space", f"only {left} free where the store is", _MORE_SPACE)
 
 
 def _locks(store: bytes) -> Finding:
