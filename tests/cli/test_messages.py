@@ -262,6 +262,22 @@ def test_what_is_said_of_a_moved_folder_of_any_name_can_be_typed(
     assert kept("list", "--json", cwd=moved).json["checkpoints"]
 
 
+def test_where_a_moved_folder_went_on_its_older_checkpoints_are_had_without_forgetting_the_newer(
+    kept: Command, tmp_path: Path
+) -> None:
+    """S19: what is said first loses nothing."""
+    moved = tmp_path / "moved"
+    kept.project.rename(moved)
+    (moved / "newer").write_text("newer")
+    kept("save", "newer", cwd=moved)
+    hint = kept("workspace", "attach", str(kept.project), cwd=moved, expect=13).err.splitlines()[1]
+
+    words = shlex.split(hint.partition(": lastgood ")[2])
+
+    assert words == ["-C", str(kept.project), "list"]
+    assert "newer" not in {one["message"] for one in kept(*words, "--json", cwd=moved).json["checkpoints"]}
+
+
 def test_a_path_that_a_checkpoint_does_not_have_is_answered_with_its_id(kept: Command) -> None:
     id = kept("list", "--json").json["checkpoints"][0]["short_id"]
     told(kept("restore", "@", "nosuch.xyz", "--yes", expect=10), 10)

@@ -423,7 +423,7 @@ def test_a_forced_undo_on_a_terminal_asks_and_names_what_holds_what_was_edited(k
 
 def test_a_delete_asks_nothing_and_says_the_way_back(kept: Command) -> None:
     shown = kept("delete", "one").out
-    assert "their bytes are freed after" in shown
+    assert "its bytes are freed after" in shown
     assert "take it back with: lastgood undo" in shown
     kept("show", "one", expect=10)
     kept("undo")

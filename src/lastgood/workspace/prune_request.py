@@ -8,7 +8,7 @@ from lastgood.catalogue import Query, WorkspaceRow
 from lastgood.errors import Conflict, Invalid, NotFound, Usage
 from lastgood.lease import living_sessions, unfinished
 from lastgood.model.report import WorkspaceSummary
-from lastgood.paths import printable, to_bytes, to_text
+from lastgood.paths import printable, quoted, to_bytes, to_text
 from lastgood.retention.policy import DAY, age_of
 from lastgood.retention.prune import PruneRequest
 from lastgood.transaction import MarkTransaction
@@ -97,9 +97,11 @@ def _refuse(context: Context, row: WorkspaceRow) -> None:
             hint="only a workspace that was moved can be attached",
         )
     if context.catalogue.count(context.key):
+        is_found = row.machine == context.row.machine and context.catalogue.workspace(row.key) is not None
+        there = f"keep them, and go by the others where they are: lastgood -C {quoted(row.path)} list\nor "
         raise Conflict(
             f"{printable(os.fsdecode(context.root))} has checkpoints of its own",
-            hint="forget them first: lastgood workspace forget .",
+            hint=f"{there if is_found else ''}forget them first: lastgood workspace forget .",
         )
 
 

@@ -42,7 +42,8 @@ def tell(report: DeleteReport, call: Call, console: Console) -> None:
     console.line(f"deleted {count(len(report.checkpoints), 'checkpoint')}: {names}{more}")
     for id, reason in report.needed.items():
         console.warn(f"{short(id)} was {reason}: once its bytes are freed, that cannot be done any more")
-    console.line(f"their bytes are freed after {moment(report.free_after)} at the earliest")
+    whose = "its" if len(report.checkpoints) == 1 else "their"
+    console.line(f"{whose} bytes are freed after {moment(report.free_after)} at the earliest")
     console.line(f"take it back with: {call.command('undo')}")
 
 
