@@ -83,6 +83,15 @@ def test_a_rewind_to_where_a_session_began_says_once_what_was_asked_for(agent: A
     assert "(before: mend the parser)" in shown
 
 
+def test_a_rewind_to_before_a_long_prompt_says_it_once(agent: Agent) -> None:
+    """Where it is cut short differs, which makes no other title of it."""
+    agent.turn("write it", "one")
+    (agent.project / "mine").write_text("mine\n")
+    agent.turn("mend the parser and all that calls it, then run the tests of both again", "two")
+    shown = agent.lastgood("rewind", "1", "--dry-run").out
+    assert shown.count("before: mend the parser") == 1
+
+
 def test_a_turn_of_which_all_was_kept_before_it_ended_is_one_all_the_same(agent: Agent) -> None:
     """T15: hosts write the last words of a turn when it is over, so nothing may be new then."""
     agent.quietly("SessionStart")

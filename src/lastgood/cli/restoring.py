@@ -645,7 +645,7 @@ def _called(target: Checkpoint, call: Call, *, made: bool = False) -> str:
     """Return in words what comes back, called as `list` calls it; of a rewind also what that is before."""
     past = f"before: {call.past}"
     said = None
-    if call.past is not None and past != label(target):
+    if call.past is not None and not _is_shortened(label(target), past):
         title = shortened(label(target), _SAID)
         also = "" if title in {UNTITLED, call.past} else f"{title}; "
         said = f"{also}{past}"
@@ -654,6 +654,11 @@ def _called(target: Checkpoint, call: Call, *, made: bool = False) -> str:
         within = f" in {_typed(call.paths)}" if call.paths else ""
         return f"what the agent changed{within} since {name}"
     return f"{_typed(call.paths)} from {name}" if call.paths else name
+
+
+def _is_shortened(text: str, shown: str) -> bool:
+    """Tell whether what is shown is a text, whole or with its end cut off."""
+    return shown == text or (shown.endswith("…") and text.startswith(shown[:-1]))
 
 
 def _typed(paths: Sequence[str]) -> str:
