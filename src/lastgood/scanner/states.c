@@ -1,7 +1,7 @@
 /* Asks for the states of what lies in directories, without a step of Python's for each of them.
  *
  * A library of its own, which knows nothing of Python: states.py says how it is called and what of, and does
- * without it where it was not built. Nothing here allocates, or follows a link. */
+ * without it where it was not built. Nothing here follows a link. */
 
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,22 +50,10 @@ struct finding {
     uint32_t place;
 };
 
-/* What is asked, and where the answers go. */
-struct look {
-    int32_t root;
-    int32_t result;     /* of the thread that looks */
-    uint32_t is_begun;  /* whether there is one */
-    const char *asked, *plan;
-    unsigned char *states, *findings;
-    atomic_uint *taken; /* how many folders somebody looks at, or has */
-    pthread_t thread;
-};
-
 /* As states.py writes and reads them. */
 _Static_assert(sizeof(struct known_folder) == 64, "known_folder");
 _Static_assert(sizeof(struct question) == 24, "question");
 _Static_assert(sizeof(struct finding) == 16, "finding");
-_Static_assert(sizeof(struct look) <= 128, "look");
 
 static unsigned char *put(unsigned char *at, const void *value, size_t width)
 {
@@ -226,42 +215,83 @@ int lastgood_changed(int root, const char *asked, const char *plan, unsigned cha
     return failed ? -1 : found;
 }
 
+enum { NOT_BEGUN, BEGUN, GIVEN_UP };
+
+/* A look in a thread of its own, with all that `lastgood_changed` is given. */
+struct look {
+    pthread_t thread;
+    atomic_int state;
+    int root, result;
+    const char *asked, *plan;
+    unsigned char *states, *findings;
+    atomic_uint *taken;
+};
+
 static void *look_beside(void *given)
 {
     struct look *look = given;
+    int expected = NOT_BEGUN;
 
-    look->result =
-        lastgood_changed(look->root, look->asked, look->plan, look->states, look->findings, look->taken);
+    if (atomic_compare_exchange_strong(&look->state, &expected, BEGUN))
+        look->result =
+            lastgood_changed(look->root, look->asked, look->plan, look->states, look->findings, look->taken);
+    else
+        free(look); /* nobody waits: nothing of what it names may be there any more */
     return NULL;
 }
 
 /* Have a thread look, which hears no signal; what it is given stays until it is ended.
  *
- * Return 0 if it does. */
-int lastgood_begin(struct look *look, int root, const char *asked, const char *plan, unsigned char *states,
+ * Write at `begun` what is to be ended, and return 0; another number if there is none. */
+int lastgood_begin(struct look **begun, int root, const char *asked, const char *plan, unsigned char *states,
                    unsigned char *findings, atomic_uint *taken)
 {
     sigset_t all, before;
     pthread_attr_t small;
+    struct look *look = malloc(sizeof *look);
+    int failed = -1;
 
-    *look = (struct look){.root = root, .asked = asked, .plan = plan, .states = states, .findings = findings,
-                          .taken = taken};
-    if (pthread_attr_init(&small))
+    *begun = NULL;
+    if (!look)
         return -1;
+    look->root = root;
+    look->asked = asked;
+    look->plan = plan;
+    look->states = states;
+    look->findings = findings;
+    look->taken = taken;
+    atomic_init(&look->state, NOT_BEGUN);
     sigfillset(&all);
-    if (!pthread_attr_setstacksize(&small, STACK_BYTES) && !pthread_sigmask(SIG_SETMASK, &all, &before)) {
-        look->is_begun = !pthread_create(&look->thread, &small, look_beside, look);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!pthread_attr_init(&small)) {
+        if (!pthread_attr_setstacksize(&small, STACK_BYTES) && !pthread_sigmask(SIG_SETMASK, &all, &before)) {
+            failed = pthread_create(&look->thread, &small, look_beside, look);
+            pthread_sigmask(SIG_SETMASK, &before, NULL);
+        }
+        pthread_attr_destroy(&small);
     }
-    pthread_attr_destroy(&small);
-    return look->is_begun ? 0 : -1;
+    if (failed)
+        free(look);
+    else
+        *begun = look;
+    return failed;
 }
 
-/* Wait for that thread, and return what it found, as above. */
-int lastgood_ended(struct look *look)
+/* Wait for that thread, and return what it found, as above: nothing if no processor was free to begin with. */
+int lastgood_ended(struct look **begun)
 {
-    if (!look->is_begun || pthread_join(look->thread, NULL))
+    struct look *look = *begun;
+    int expected = NOT_BEGUN, found = -1;
+
+    *begun = NULL;
+    if (!look)
         return -1;
-    look->is_begun = 0;
-    return look->result;
+    pthread_t thread = look->thread;
+    if (atomic_compare_exchange_strong(&look->state, &expected, GIVEN_UP)) {
+        pthread_detach(thread); /* it frees what it was given */
+        return 0;
+    }
+    if (!pthread_join(thread, NULL))
+        found = look->result;
+    free(look);
+    return found;
 }

@@ -113,8 +113,7 @@ MOST_FOUND: Final = 64
 _FIRST_ENTRIES: Final = 64
 # So many entries are asked for in one call: meanwhile nothing else runs, and no Ctrl-C is heard.
 _MOST_AT_ONCE: Final = 4_096
-# More than a thread has to be told.
-_LOOK_BYTES: Final = 128
+_POINTER_BYTES: Final = 8
 _COUNT_BYTES: Final = 4
 # Where two look each takes about so many parts.
 _SHARES: Final = 4
@@ -140,7 +139,7 @@ class Sheet:
         self._begin: Callable[..., int] = look_up("lastgood_begin", library=_LIBRARY)
         self._ended: Callable[..., int] = look_up("lastgood_ended", library=_LIBRARY)
         self._point = pointer
-        self._look = pointer(bytearray(_LOOK_BYTES))
+        self._begun = pointer(bytearray(_POINTER_BYTES))
         # What a thread reads stays as long as it looks.
         self._asked: tuple[object, ...] = ()
         self._found = bytearray(MOST_FOUND * _FINDING.size)
@@ -214,11 +213,11 @@ class Sheet:
         """
         question = self._question(folders, count=count, device=device, doubt=doubt, most=most, by_two=taken)
         self._asked = root, question, folders, self._to_answers, self._to_found, taken
-        return not self._begin(self._look, *self._asked)
+        return not self._begin(self._begun, *self._asked)
 
     def ended(self) -> list[FoundFolder] | None:
         """Wait for the thread that was begun, and return what it found; None also where there is none."""
-        return self._read(self._ended(self._look))
+        return self._read(self._ended(self._begun))
 
     def _question(
         self, folders: bytes, *, count: int, device: int, doubt: int, most: int, by_two: object | None
