@@ -112,6 +112,9 @@ def test_a_lock_that_finds_no_inode_takes_a_file_of_the_reserve(tmp_path: Path) 
 def test_a_lock_without_room_or_reserve_says_what_is_lacking(tmp_path: Path) -> None:
     with tmpfs(tmp_path / "disk") as disk:
         (disk.place / "locks").mkdir()
+        packs = disk.place / "objects.git" / "objects" / "pack"
+        packs.mkdir(parents=True)
+        (packs / "pack-of-a-save.pack").touch()
         _fill(disk, "inodes")
         with pytest.raises(NoRoom, match="no inode is left") as caught:
             FlockLocks(os.fsencode(disk.place)).maintenance(wait=0).__enter__()
