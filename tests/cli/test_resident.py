@@ -154,7 +154,7 @@ def test_a_configuration_that_broke_meanwhile_is_told_by_the_command_itself(
     done = called(kept, "status")
     assert not done.served
     assert done.said == alone(kept, "status").said
-    assert "is not TOML" in done.err
+    assert "is not TOML" in done.out
     (kept.project / ".lastgood.toml").unlink()
     assert called(kept, "status").served
 
