@@ -346,8 +346,8 @@ def test_what_a_thread_has_looked_at_is_looked_at_by_nobody_else(known: Desk) ->
     assert lister.sheet is not None
     assert lister.device is not None
     assert folders._begun is not None
-    taken = folders._begun[1]
-    asked = folders._look(lister.sheet.changed, looked.root, lister.device, doubt=0, taken=taken)
+    question = folders._question(lister.device, doubt=0, by_two=True, taken=folders._begun[1].taken)
+    asked = lister.sheet.changed(looked.root, question)
     assert asked == []
     found = folders._ended()
     assert found is not None

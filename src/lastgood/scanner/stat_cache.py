@@ -22,20 +22,17 @@ import os
 from lastgood.paths import join
 from lastgood.scanner import ABOVE, BELOW, DEPENDENT, DOUBTFUL, FLAGS, NAMES, SEEN, SIGNATURE, TOKEN
 from lastgood.scanner.read import Listing, inodes_of, names_of, signature
-from lastgood.scanner.states import known_folder, nothing_taken
+from lastgood.scanner.states import Question, known_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import TypeVar
 
     from lastgood.host import ScanResult
     from lastgood.scanner import Record
     from lastgood.scanner.cache import CachedTree
     from lastgood.scanner.read import Lister
     from lastgood.scanner.states import FoundFolder, Sheet
-
-    Answer = TypeVar("Answer")
 
 # Folders are open while those in them are looked at, so many at most; of those that are not as they were so
 # many stay open for the walk.
@@ -84,8 +81,8 @@ class StatCache:
         self._known: bytes | None = None
         # What a scan came to that found everything as in these records.
         self.result: ScanResult | None = None
-        # By what a thread looks, what tells what is taken, and the process that it is in.
-        self._begun: tuple[Sheet, object, int] | None = None
+        # By what a thread looks, and for what, and the process that it is in.
+        self._begun: tuple[Sheet, Question, int] | None = None
 
     def follows(self, records: Mapping[bytes, Record], states: Mapping[bytes, bytes]) -> bool:
         """Take the records of a later scan; False where they are of other folders, or rules."""
@@ -112,10 +109,10 @@ class StatCache:
         sheet, device = lister.sheet, lister.device
         if sheet is None or device is None or len(self._to_ask()) > _MOST_BYTES:
             return
-        taken = nothing_taken()
-        self._begun = sheet, taken, os.getpid()
         # Whether those with rules of their own are in doubt is known by then.
-        if not self._look(sheet.begin, root, device, doubt=DOUBTFUL | DEPENDENT, taken=taken):
+        question = self._question(device, doubt=DOUBTFUL | DEPENDENT, by_two=True)
+        self._begun = sheet, question, os.getpid()
+        if not sheet.begin(root, question):
             self._begun = None
 
     def end(self) -> None:
@@ -131,17 +128,16 @@ class StatCache:
         self._begun = None
         return found
 
-    def _look(
-        self,
-        ask: Callable[..., Answer],
-        root: int,
-        device: int,
-        *,
-        doubt: int,
-        taken: object | None,
-    ) -> Answer:
-        known, count = self._to_ask(), len(self._folders)
-        return ask(root, known, count=count, device=device, doubt=doubt, most=_MOST_FOUND, taken=taken)
+    def _question(self, device: int, *, doubt: int, by_two: bool, taken: object | None = None) -> Question:
+        return Question(
+            self._to_ask(),
+            count=len(self._folders),
+            device=device,
+            doubt=doubt,
+            most=_MOST_FOUND,
+            taken=taken,
+            by_two=by_two,
+        )
 
     def _to_ask(self) -> bytes:
         """Return what is known of all, as it is asked."""
@@ -161,8 +157,9 @@ class StatCache:
             return None
         if len(self._to_ask()) > _MOST_BYTES:
             return None
-        taken = None if self._begun is None else self._begun[1]
-        left = _joined(self._look(sheet.changed, root, device, doubt=doubt, taken=taken), self._ended())
+        taken = None if self._begun is None else self._begun[1].taken
+        question = self._question(device, doubt=doubt, by_two=taken is not None, taken=taken)
+        left = _joined(sheet.changed(root, question), self._ended())
         if left is None:
             return None
         found: dict[bytes, Listing] = {}

@@ -176,56 +176,29 @@ class Sheet:
         self.has_links = said > 0
         return None if said < 0 else self._answers[:size].tobytes()
 
-    def changed(
-        self,
-        root: int,
-        folders: bytes,
-        *,
-        count: int,
-        device: int,
-        doubt: int,
-        most: int,
-        taken: object | None = None,
-    ) -> list[FoundFolder] | None:
-        """Return which of so many ``folders``, as `known_folder` makes them, are not as they were.
+    def changed(self, root: int, question: Question) -> list[FoundFolder] | None:
+        """Return which folders are not as they were, of those that nobody has taken.
 
-        Those with a flag of some that are in ``doubt`` are among them. None for all if one cannot be opened,
-        or more than the ``most`` are found. What another has ``taken`` of the same is left to it.
+        None for all if one cannot be opened, or more are found than were to be.
         """
-        question = self._question(folders, count=count, device=device, doubt=doubt, most=most, by_two=taken)
-        of = nothing_taken() if taken is None else taken
-        return self._read(self._changed(root, question, folders, self._to_answers, self._to_found, of))
+        return self._read(self._changed(root, *self._asking(question)))
 
-    def begin(
-        self,
-        root: int,
-        folders: bytes,
-        *,
-        count: int,
-        device: int,
-        doubt: int,
-        most: int,
-        taken: object,
-    ) -> bool:
-        """Have a thread that knows nothing of Python look for the same, as long as some are not ``taken``.
+    def begin(self, root: int, question: Question) -> bool:
+        """Have a thread that knows nothing of Python look for the same; False if there is none.
 
-        False if there is none. Nothing else may be asked by this sheet until it has `ended`.
+        Nothing else may be asked by this sheet until that has `ended`.
         """
-        question = self._question(folders, count=count, device=device, doubt=doubt, most=most, by_two=taken)
-        self._asked = root, question, folders, self._to_answers, self._to_found, taken
+        self._asked = root, *self._asking(question)
         return not self._begin(self._begun, *self._asked)
 
     def ended(self) -> list[FoundFolder] | None:
         """Wait for the thread that was begun, and return what it found; None also where there is none."""
         return self._read(self._ended(self._begun))
 
-    def _question(
-        self, folders: bytes, *, count: int, device: int, doubt: int, most: int, by_two: object | None
-    ) -> bytes:
-        if len(folders) > len(self._answers):  # they hold as much as can be said of them, and more
-            self._make_room(len(folders))
-        share = count if by_two is None else count // (2 * _SHARES) + 1
-        return _QUESTION.pack(device, count, doubt | _UNKNOWN, min(most, MOST_FOUND), share)
+    def _asking(self, question: Question) -> tuple[object, ...]:
+        if len(question.folders) > len(self._answers):  # they hold as much as can be said of them, and more
+            self._make_room(len(question.folders))
+        return question.packed, question.folders, self._to_answers, self._to_found, question.taken
 
     def _read(self, many: int) -> list[FoundFolder] | None:
         if many < 0:
@@ -238,11 +211,32 @@ class Sheet:
         return found
 
 
-def nothing_taken() -> object:
-    """Return what tells how many folders are taken where two look: none."""
-    from lastgood.scanner.libc import pointer
+class Question:
+    """Which of so many ``folders``, as `known_folder` makes them, are not as they were.
 
-    return pointer(bytearray(_COUNT_BYTES))
+    Those with a flag of some that are in ``doubt`` are among them; more than the ``most`` are too many. Where
+    another asks the same, what it has ``taken`` is left to it, and one share after the other.
+    """
+
+    __slots__ = ("folders", "packed", "taken")
+
+    def __init__(
+        self,
+        folders: bytes,
+        *,
+        count: int,
+        device: int,
+        doubt: int,
+        most: int,
+        taken: object | None,
+        by_two: bool,
+    ) -> None:
+        from lastgood.scanner.libc import pointer
+
+        share = count // (2 * _SHARES) + 1 if by_two else count
+        self.folders: bytes = folders
+        self.packed: bytes = _QUESTION.pack(device, count, doubt | _UNKNOWN, min(most, MOST_FOUND), share)
+        self.taken: object = pointer(bytearray(_COUNT_BYTES)) if taken is None else taken
 
 
 def known_folder(
