@@ -223,6 +223,33 @@ def test_a_folder_that_is_moved_while_others_are_listed_is_found_where_it_was_or
     assert "b/two/f-one" in known.names(known.save())
 
 
+@pytest.mark.parametrize("fresh", [(), (b"a/f-one",)], ids=["sparing", "through everything"])
+@pytest.mark.parametrize("left", ["link", "file", "folder"])
+def test_a_folder_that_is_moved_while_others_are_listed_is_found_whatever_takes_its_name(
+    known: Desk, monkeypatch: pytest.MonkeyPatch, left: str, fresh: tuple[bytes, ...]
+) -> None:
+    """S8: as where what moved is linked to from where it was."""
+    known.write("c/new")
+    listing = Lister.list
+    old, new = known.root / "c" / "two", known.root / "b" / "two"
+
+    def meanwhile(lister: Lister, descriptor: int, **named: Any) -> Listing:
+        if not new.exists() and os.path.samestat(os.fstat(descriptor), old.parent.stat()):
+            old.rename(new)
+            if left == "link":
+                old.symlink_to("../b/two")
+            elif left == "file":
+                old.write_text("moved to b")
+            else:
+                old.mkdir()
+        return listing(lister, descriptor, **named)
+
+    monkeypatch.setattr(Lister, "list", meanwhile)
+    names = known.names(known.save(fresh=fresh))
+    assert new.exists()
+    assert {"b/two/f-one", "c/two/f-one"} & set(names)
+
+
 @pytest.mark.parametrize("times", [1, 2, 4])
 def test_a_folder_that_is_moved_to_and_fro_is_looked_for_until_it_is_found(
     known: Desk, monkeypatch: pytest.MonkeyPatch, times: int

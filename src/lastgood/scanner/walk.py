@@ -336,6 +336,12 @@ class Walk:
         self.not_entered[path] = state
         self._let_go(path)
 
+    def _note_replaced(self, path: bytes, descriptor: int, record: Record | None) -> None:
+        """Take note if an open folder has the name of another one, which may be where the walk has been."""
+        seen = () if record is None else record[SEEN]
+        if seen and os.fstat(descriptor).st_ino != seen[-1]:
+            self.gone_from_listing[path] = seen[-1]
+
     def _note_gone(self, path: bytes, names: Iterable[bytes]) -> None:
         """Take note of folders in one that are there no more: they may be where the walk has been."""
         for name in names:
@@ -452,6 +458,7 @@ class Walk:
                 covered=covered,
                 may_have_links=self._lister.may_have_links,
             )
+        self._note_replaced(path, descriptor, record)
         if record is not None and listing.fits(record) and self._still_holds(record, path, above):
             if listing.proves_more(record):
                 self.renewed += 1
@@ -464,7 +471,7 @@ class Walk:
         self.nodes[path] = node
         lost = frozenset[bytes]() if record is None else {*record[BELOW]}.difference(node.below)
         if lost:
-            self._note_gone(path, lost.difference(names_of(listing.names)))
+            self._note_gone(path, lost.difference(_folders_in(listing)))
         for name in lost:
             self._let_go(join(path, name))
         frame = Frame(descriptor, path=path, token=node.token, below=node.below[::-1])
@@ -586,6 +593,12 @@ def _forget_old(states: dict[bytes, bytes], records: Mapping[bytes, Record]) -> 
     kept = [(signature, told) for signature, told in states.copy().items() if signature in present]
     states.clear()
     states.update(kept)
+
+
+def _folders_in(listing: Listing) -> set[bytes]:
+    """Return the names in a listing that folders have, ignored or not."""
+    found = zip(names_of(listing.names), listing.stats, strict=True)
+    return {name for name, stat in found if isinstance(stat, int)}
 
 
 def by_parent(paths: Iterable[bytes]) -> dict[bytes, set[bytes]]:
