@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lastgood.host import ScanResult
-from lastgood.scanner import begun, cache, libc, stat_cache, states
+from lastgood.scanner import begun, cache, evidence, libc, stat_cache, states
 from lastgood.scanner import scan as scanner
 from lastgood.scanner.read import Lister, Listing
 from lastgood.scanner.scan import WorkspaceScanner
@@ -423,6 +423,28 @@ def test_a_fork_does_not_wait_for_the_thread_of_its_parent(known: Desk) -> None:
     assert eventually(lambda: os.waitpid(child, os.WNOHANG) != (0, 0))
     looked.close()
     assert known.save().result == afresh(known)
+
+
+def test_a_sheet_that_goes_while_a_thread_writes_waits_for_it(tmp_path: Path) -> None:
+    """As where a second Ctrl-C hits what ends a scan: nothing is written to memory that is given back."""
+    names = b"\0".join(b"f-%03d" % number for number in range(200))
+    for name in names.split(b"\0"):
+        (tmp_path / os.fsdecode(name)).touch()
+    root, sheet = os.open(tmp_path, os.O_RDONLY), states.Sheet()
+    seen, told = evidence(os.fstat(root)), sheet.ask(root, names)
+    folder = states.known_folder(0, 0, b".", names, seen=seen, states=told)
+    counter, device = bytearray(4), os.fstat(root).st_dev
+    taken = libc.pointer(counter)
+    question = states.Question(
+        folder * 2_000, count=2_000, device=device, doubt=0, most=1, taken=taken, by_two=True
+    )
+    assert sheet.begin(root, question)
+    assert eventually(lambda: any(counter))
+    del sheet
+    then = bytes(counter)
+    time.sleep(0.2)
+    assert bytes(counter) == then
+    os.close(root)
 
 
 @pytest.mark.parametrize("known", ["beside a thread"], indirect=True)

@@ -81,8 +81,8 @@ class StatCache:
         self._known: bytes | None = None
         # What a scan came to that found everything as in these records.
         self.result: ScanResult | None = None
-        # By what a thread looks, and for what, and the process that it is in.
-        self._begun: tuple[Sheet, Question, int] | None = None
+        # By what a thread looks, and for what.
+        self._begun: tuple[Sheet, Question] | None = None
 
     def follows(self, records: Mapping[bytes, Record], states: Mapping[bytes, bytes]) -> bool:
         """Take the records of a later scan; False where they are of other folders, or rules."""
@@ -111,7 +111,7 @@ class StatCache:
             return
         # Whether those with rules of their own are in doubt is known by then.
         question = self._question(device, doubt=DOUBTFUL | DEPENDENT, by_two=True)
-        self._begun = sheet, question, os.getpid()
+        self._begun = sheet, question
         if not sheet.begin(root, question):
             self._begun = None
 
@@ -123,8 +123,7 @@ class StatCache:
         """Wait for that thread, and return what it found."""
         if self._begun is None:
             return []
-        sheet, _, process = self._begun
-        found = sheet.ended() if process == os.getpid() else None
+        found = self._begun[0].ended()
         self._begun = None
         return found
 

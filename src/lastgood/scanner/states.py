@@ -128,8 +128,12 @@ _COMPARED_BITS: Final = (1 << 64) - 1
 class Sheet:
     """Memory for some answers, to be used by one scan at a time, and the library that fills it.
 
+    It stays as long as a thread writes to it, even if a second Ctrl-C keeps a scan from ending that.
     ``has_links`` tells whether anything but a directory had several when a directory was last asked for.
     """
+
+    # The process in which a thread has begun; 0 where none has.
+    _process: int = 0
 
     def __init__(self) -> None:
         from lastgood.scanner.libc import look_up, pointer
@@ -189,11 +193,24 @@ class Sheet:
         Nothing else may be asked by this sheet until that has `ended`.
         """
         self._asked = root, *self._asking(question)
+        self._process = os.getpid()
         return not self._begin(self._begun, *self._asked)
 
     def ended(self) -> list[FoundFolder] | None:
-        """Wait for the thread that was begun, and return what it found; None also where there is none."""
-        return self._read(self._ended(self._begun))
+        """Wait for the thread that was begun, and return what it found; None where there is none.
+
+        A fork has none.
+        """
+        if self._process != os.getpid():
+            return None
+        found = self._read(self._ended(self._begun))
+        self._process = 0
+        return found
+
+    def __del__(self) -> None:
+        if self._process:
+            for _, descriptor, _ in self.ended() or ():
+                os.close(descriptor)
 
     def _asking(self, question: Question) -> tuple[object, ...]:
         if len(question.folders) > len(self._answers):  # they hold as much as can be said of them, and more
