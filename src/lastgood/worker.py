@@ -96,8 +96,8 @@ class Worker:
     def end(self) -> None:
         """Make sure that the process is gone; harmless when it is."""
         if self._receiving >= 0:
-            os.close(self._receiving)
-            self._receiving = -1
+            descriptor, self._receiving = self._receiving, -1
+            os.close(descriptor)
         if self._child > 0:
             child, self._child = self._child, -1
             try:

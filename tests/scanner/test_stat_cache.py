@@ -18,10 +18,11 @@ import pytest
 from lastgood.host import ScanResult
 from lastgood.scanner import begun, cache, evidence, libc, stat_cache, states
 from lastgood.scanner import scan as scanner
+from lastgood.scanner.cache import CachedTree, Details
 from lastgood.scanner.read import Lister, Listing
 from lastgood.scanner.scan import WorkspaceScanner
 from lastgood.scanner.stat_cache import StatCache
-from lastgood.scanner.walk import Walk
+from lastgood.scanner.walk import Frame, Walk
 from tools.desk import Desk
 from tools.living import descriptors, eventually
 
@@ -452,6 +453,39 @@ def test_where_no_thread_can_begin_the_scan_looks_alone(known: Desk, monkeypatch
     monkeypatch.setattr(states.Sheet, "begin", lambda *_given, **_named: False)
     known.write("b/f-two", "other")
     assert known.save().result == afresh(known)
+
+
+@pytest.mark.parametrize("of", ["details", "frame", "look"])
+def test_what_a_ctrl_c_met_while_it_was_closed_is_not_closed_again(
+    known: Desk, monkeypatch: pytest.MonkeyPatch, of: str
+) -> None:
+    """By then its number may be that of another file, as of the catalogue."""
+    number = os.open(known.root, os.O_RDONLY)
+    held: Details | Frame | begun.ScanBegun
+    if of == "details":
+        held = Details(b"", b"")
+        held._descriptor = number
+    elif of == "frame":
+        held = Frame(number, path=b"", token=b"", below=[])
+    else:
+        lister = Lister(device=None, clock=known.clock)
+        held = begun.ScanBegun(
+            number, CachedTree(None, records={}, details=Details(b"", b"")), lister=lister, began=0
+        )
+    close = os.close
+
+    def interrupted(descriptor: int) -> None:
+        close(descriptor)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            held.close()
+    other = os.open(known.root, os.O_RDONLY)
+    assert other == number
+    held.close()
+    close(other)
 
 
 @pytest.fixture

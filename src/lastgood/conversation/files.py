@@ -106,8 +106,8 @@ class OpenTranscript:
     def close(self) -> None:
         """Let go of the file; harmless when repeated."""
         if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
 
 
 class AgentFile:

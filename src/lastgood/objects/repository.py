@@ -162,8 +162,8 @@ class TemporaryFile:
     def close(self) -> None:
         """Close the file, which frees its lock."""
         if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+            descriptor, self.descriptor = self.descriptor, -1
+            os.close(descriptor)
 
     def discard(self) -> None:
         """Close the file, and delete it unless it has its place."""

@@ -135,8 +135,8 @@ class Listener:
         if self.is_found:
             os.unlink(SOCKET, dir_fd=self._folder)
         self._socket.close()
-        os.close(self._folder)
-        self._folder = -1
+        descriptor, self._folder = self._folder, -1
+        os.close(descriptor)
         signal.signal(signal.SIGIO, signal.SIG_IGN)
 
     def _bind(self) -> None:

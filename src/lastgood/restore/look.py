@@ -283,8 +283,8 @@ class PathReader:
     ) -> None:
         self._nearby.close()
         if self._root >= 0:
-            os.close(self._root)
-            self._root = -1
+            descriptor, self._root = self._root, -1
+            os.close(descriptor)
 
     def present(self, path: bytes) -> Entry | None:
         """Return what a path holds, as `DescriptorApplier.present` does."""

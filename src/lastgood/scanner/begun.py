@@ -73,5 +73,5 @@ class ScanBegun:
                 self.known.folders.append(self.folders)
         self.lister.close()
         if self.root >= 0:
-            os.close(self.root)
-            self.root = -1
+            descriptor, self.root = self.root, -1
+            os.close(descriptor)

@@ -142,8 +142,8 @@ class Details:
     def close(self) -> None:
         """Let go of the file."""
         if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+            descriptor, self._descriptor = self._descriptor, -1  # closed twice it may be another's
+            os.close(descriptor)
 
     def __del__(self) -> None:
         self.close()

@@ -124,8 +124,8 @@ class SharedLook:
             self._compare(self._shares[number], found, remembered=remembered)
             ours.add(number)
         told = None if late is not None and late() else self._told()
-        os.close(self._queue)
-        self._queue = -1
+        descriptor, self._queue = self._queue, -1
+        os.close(descriptor)
         if told is None:
             self.end()
             for number, share in enumerate(self._shares):
@@ -139,8 +139,8 @@ class SharedLook:
         """Make sure that the process is gone."""
         self._companion.end()
         if self._queue >= 0:
-            os.close(self._queue)
-            self._queue = -1
+            descriptor, self._queue = self._queue, -1
+            os.close(descriptor)
 
     def _beside(self, tell: Tell) -> None:
         """Be the other process."""

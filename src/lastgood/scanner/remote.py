@@ -131,8 +131,8 @@ class ScanProcess:
         if self._sheet < 0 or (self._questions >= 0 and not self.is_ours):
             return
         self._dismiss()
-        os.close(self._sheet)
-        self._sheet = -1
+        descriptor, self._sheet = self._sheet, -1
+        os.close(descriptor)
 
     def __del__(self) -> None:
         self.end()
@@ -187,8 +187,8 @@ class ScanProcess:
         if self._questions < 0:
             return
         _held.pop(self._questions, None)
-        os.close(self._questions)
-        self._questions = -1
+        descriptor, self._questions = self._questions, -1
+        os.close(descriptor)
         self._reap()
         announcements, self._announcements = self._announcements, -1
         if announcements >= 0:

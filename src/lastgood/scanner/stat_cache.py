@@ -169,9 +169,10 @@ class StatCache:
                 folder = self._folders[number]
                 if told is None or self._is_otherwise(folder, told) or folder.record[FLAGS] & doubt:
                     found[folder.path] = _listed(descriptor, folder.record, lister, told=told)
+                    del left[0]
                 else:
+                    del left[0]
                     os.close(descriptor)
-                del left[0]
             done = True
         except OSError:  # the walk says why
             return None

@@ -136,8 +136,8 @@ class Frame:
     def close(self) -> None:
         """Close the directory; harmless when repeated."""
         if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+            descriptor, self.descriptor = self.descriptor, -1
+            os.close(descriptor)
 
 
 class Walk:
