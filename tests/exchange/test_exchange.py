@@ -595,6 +595,45 @@ def test_a_file_that_is_there_is_not_overwritten(workspace: Workspace, parcel: P
     assert [path.name for path in parcel.parent.glob("checkpoints*")] == [parcel.name]
 
 
+def test_an_export_to_the_same_file_leaves_one_alone_that_is_about_to_be_named(
+    workspace: Workspace, tmp_path: Path, parcel: Path, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K3: it clears what killed ones left, and is killed itself before it has named its own."""
+    made = fill(workspace)
+    link = os.link
+
+    def killed(old: bytes, new: bytes) -> None:
+        del old, new
+        raise KeyboardInterrupt
+
+    with opened(tmp_path / "beside", other) as beside:
+        beside.save("beside")
+
+        def meanwhile(old: bytes, new: bytes) -> None:
+            monkeypatch.setattr(os, "link", killed)
+            with suppress(KeyboardInterrupt):
+                beside.export(parcel)
+            link(old, new)
+
+        monkeypatch.setattr(os, "link", meanwhile)
+        report = workspace.export(parcel)
+
+    assert set(report.checkpoints) == {one.id for one in made}
+    assert parcel.exists()
+    assert not list(parcel.parent.glob("*.part-*"))
+
+
+def test_an_export_clears_no_pipe_whatever_its_name(workspace: Workspace, parcel: Path) -> None:
+    """K3: none of ours is one, and it reads as if it were empty."""
+    fill(workspace)
+    pipe = parcel.with_name(f"{parcel.name}.part-0123456789ab")
+    os.mkfifo(pipe)
+
+    workspace.export(parcel)
+
+    assert pipe.is_fifo()
+
+
 # Hostile and broken files: each is refused with a typed error, and nothing is imported.
 
 

@@ -76,7 +76,7 @@ def write_archive(path: bytes, *, header: Header, facts: bytes, pack: bytes) -> 
             stream.flush()
             os.fsync(stream.fileno())
             size = stream.tell()
-        _put(fresh, path)
+            _put(fresh, path)  # while it is locked: what is not may be collected
         sync_directory(os.path.dirname(path) or b".")
     except FileExistsError as error:
         raise Invalid(
@@ -126,6 +126,8 @@ def _collect_part(path: bytes) -> None:
     except OSError:
         return
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return  # a pipe reads as if it were empty
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         block = os.read(descriptor, _BLOCK)
         if not block or block == _head(HEADER, _number(block[124:136])):
