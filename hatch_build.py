@@ -16,12 +16,9 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-LIBRARY = "src/lastgood/scanner/libstates.so.3"
+LIBRARY = "src/lastgood/scanner/libstates.so.2"
 _SOURCE = "src/lastgood/scanner/states.c"
-_FLAGS = (
-    *("-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"),
-    *("-fPIC", "-pthread", "-shared", "-s"),
-)
+_FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-fPIC", "-shared", "-s")
 
 
 def compile_library(root: str) -> str:

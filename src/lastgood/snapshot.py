@@ -287,7 +287,7 @@ class WorkspaceSnapshot:
         before = before or ask_before(transaction)
         self._facts: LatestFacts | None = before.facts
         self._standing: CurrentWork | None = before.standing
-        # What is asked and loaded from here to the scan is so while somebody looks.
+        # What is loaded from here to the scan is loaded while another process looks.
         begun = context.scanner.begin(context.root)
         try:
             self._generation = transaction.proven(before.generation, self._facts)

@@ -192,7 +192,7 @@ class Scanner(Protocol):
     """Reads a workspace; writes nothing inside it and runs nothing found there (rule S12)."""
 
     def begin(self, root: bytes) -> ScanBegun | None:
-        """Begin to look at a workspace of which a scan follows; None where that does not pay.
+        """Have another process begin to look at a workspace of which a scan follows; None where none pays.
 
         Only while a lock keeps the workspace as it is. Whoever began it closes it.
         """

@@ -196,7 +196,7 @@ def test_a_twin_looks_at_all_that_is_left_to_it(desk: Desk, monkeypatch: pytest.
     before = children(os.getpid())
     begun = desk.begin()
     assert begun is not None
-    look = begun.shared
+    look = begun.look
     assert look is not None
     assert eventually(lambda: not waiting(look))
     desk.begin = lambda: begun  # type: ignore[method-assign]
@@ -243,16 +243,16 @@ def test_all_is_walked_through_where_too_many_files_are_open_to_hear_the_twin(de
         f"""
         import os, resource, sys
         from lastgood.host import SystemClock
-        from lastgood.scanner import begun, cache, parallel
+        from lastgood.scanner import cache, parallel
         cache.WORTHWHILE_FILES = 1
         parallel.RESIDENT_BYTES_A_FILE = 1 << 40
         os.sched_getaffinity = lambda _: {{0, 1}}
         known = cache.load({os.fsencode(desk.cache)!r}, {root!r})
-        begun = begun.begin_scan({root!r}, known, clock=SystemClock())
+        begun = parallel.begin_scan({root!r}, known, clock=SystemClock())
         assert "select" not in sys.modules or "select" in sys.builtin_module_names
         used = max(map(int, os.listdir("/proc/self/fd")))
         resource.setrlimit(resource.RLIMIT_NOFILE, (used, used))
-        print(begun.shared.differing().keys() >= known.records.keys() > set())
+        print(begun.look.differing().keys() >= known.records.keys() > set())
         begun.close()
         """
     )

@@ -16,37 +16,26 @@ from typing import Any
 import pytest
 
 from lastgood.host import ScanResult
-from lastgood.scanner import begun, cache, evidence, libc, stat_cache, states
+from lastgood.scanner import libc, stat_cache, states
 from lastgood.scanner import scan as scanner
 from lastgood.scanner.cache import CachedTree, Details
+from lastgood.scanner.parallel import ScanBegun
 from lastgood.scanner.read import Lister, Listing
 from lastgood.scanner.scan import WorkspaceScanner
 from lastgood.scanner.stat_cache import StatCache
 from lastgood.scanner.walk import Frame, Walk
 from tools.desk import Desk
-from tools.living import descriptors, eventually
+from tools.living import descriptors
 
 FOLDERS = ("a", "a/below", "b", "c", "c/one", "c/two")
 
 
-@pytest.fixture(params=["alone", "beside a thread", "after a thread"])
-def known(desk: Desk, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Desk:
+@pytest.fixture
+def known(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """Return a desk whose scanner stays, and has looked at all its folders by what it knows of them."""
     device = os.stat(desk.root).st_dev
-    for module in (scanner, begun):
-        monkeypatch.setattr(module, "proving_device", lambda _root: device)
+    monkeypatch.setattr(scanner, "proving_device", lambda _root: device)
     monkeypatch.setattr(scanner, "_SEVERAL_DIRECTORIES", 0)
-    if request.param != "alone":
-        monkeypatch.setattr(cache, "WORTH_A_THREAD", 0)
-        desk.begins = True
-    if request.param == "after a thread":
-        begin = StatCache.begin
-
-        def begin_and_wait(folders: StatCache, root: int, *, lister: Lister) -> None:
-            begin(folders, root, lister=lister)
-            time.sleep(0.003)
-
-        monkeypatch.setattr(StatCache, "begin", begin_and_wait)
     for folder in FOLDERS:
         for name in ("one", "two", "three"):
             desk.write(f"{folder}/f-{name}", f"{folder} {name}")
@@ -363,105 +352,13 @@ def test_a_mode_that_a_folder_got_between_two_questions_is_told(
         assert desk.save().result == afresh(desk)
 
 
-@pytest.mark.parametrize("known", ["after a thread"], indirect=True)
-def test_what_a_thread_has_looked_at_is_looked_at_by_nobody_else(known: Desk) -> None:
-    known.write("b/f-two", "other")
-    looked = known.begin()
-    assert looked is not None
-    folders = looked.folders
-    assert folders is not None
-    lister = Lister(device=os.stat(known.root).st_dev, clock=known.clock)
-    assert lister.sheet is not None
-    assert lister.device is not None
-    assert folders._begun is not None
-    question = folders._question(lister.device, doubt=0, by_two=True, taken=folders._begun[1].taken)
-    asked = lister.sheet.changed(looked.root, question)
-    assert asked == []
-    found = folders._ended()
-    assert found is not None
-    assert [folders._folders[number].path for number, _, _ in found] == [b"b"]
-    os.close(found[0][1])
-    looked.close()
-    assert known.save().result == afresh(known)
-
-
-@pytest.mark.parametrize("known", ["beside a thread", "after a thread"], indirect=True)
-def test_a_look_begun_for_nothing_leaves_nothing(known: Desk) -> None:
-    known.write("b/f-two", "other")
-    opened, threads = descriptors(), os.listdir("/proc/self/task")
-    for _ in range(2):
-        looked = known.begin()
-        assert looked is not None
-        looked.close()
-        looked.close()
-        assert eventually(lambda: os.listdir("/proc/self/task") == threads)
-    assert descriptors() == opened
-    assert known.save().result == afresh(known)
-
-
-@pytest.mark.parametrize("known", ["beside a thread", "after a thread"], indirect=True)
-def test_a_scan_that_goes_by_nothing_known_ends_the_look_that_has_begun(known: Desk) -> None:
-    """Here one for which somebody forces a path."""
-    known.write("b/f-two", "other")
-    opened = []
-    for _ in range(2):
-        held = known.held(known.scan(forced=(b"b/f-two",)))
-        assert held[b"b/f-two"][2] == b"other"
-        opened.append(descriptors())
-    assert opened[0] == opened[1]
-
-
-@pytest.mark.parametrize("known", ["after a thread"], indirect=True)
-def test_a_fork_does_not_wait_for_the_thread_of_its_parent(known: Desk) -> None:
-    looked = known.begin()
-    assert looked is not None
-    child = os.fork()
-    if not child:
-        try:
-            looked.close()
-        finally:
-            os._exit(0)
-    assert eventually(lambda: os.waitpid(child, os.WNOHANG) != (0, 0))
-    looked.close()
-    assert known.save().result == afresh(known)
-
-
-def test_a_sheet_that_goes_while_a_thread_writes_waits_for_it(tmp_path: Path) -> None:
-    """As where a second Ctrl-C hits what ends a scan: nothing is written to memory that is given back."""
-    names = b"\0".join(b"f-%03d" % number for number in range(200))
-    for name in names.split(b"\0"):
-        (tmp_path / os.fsdecode(name)).touch()
-    root, sheet = os.open(tmp_path, os.O_RDONLY), states.Sheet()
-    seen, told = evidence(os.fstat(root)), sheet.ask(root, names)
-    folder = states.known_folder(0, 0, b".", names, seen=seen, states=told)
-    counter, device = bytearray(4), os.fstat(root).st_dev
-    taken = libc.pointer(counter)
-    question = states.Question(
-        folder * 2_000, count=2_000, device=device, doubt=0, most=1, taken=taken, by_two=True
-    )
-    assert sheet.begin(root, question)
-    assert eventually(lambda: any(counter))
-    del sheet
-    then = bytes(counter)
-    time.sleep(0.2)
-    assert bytes(counter) == then
-    os.close(root)
-
-
-@pytest.mark.parametrize("known", ["beside a thread"], indirect=True)
-def test_where_no_thread_can_begin_the_scan_looks_alone(known: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(states.Sheet, "begin", lambda *_given, **_named: False)
-    known.write("b/f-two", "other")
-    assert known.save().result == afresh(known)
-
-
 @pytest.mark.parametrize("of", ["details", "frame", "look"])
 def test_what_a_ctrl_c_met_while_it_was_closed_is_not_closed_again(
     known: Desk, monkeypatch: pytest.MonkeyPatch, of: str
 ) -> None:
     """By then its number may be that of another file, as of the catalogue."""
     number = os.open(known.root, os.O_RDONLY)
-    held: Details | Frame | begun.ScanBegun
+    held: Details | Frame | ScanBegun
     if of == "details":
         held = Details(b"", b"")
         held._descriptor = number
@@ -469,7 +366,7 @@ def test_what_a_ctrl_c_met_while_it_was_closed_is_not_closed_again(
         held = Frame(number, path=b"", token=b"", below=[])
     else:
         lister = Lister(device=None, clock=known.clock)
-        held = begun.ScanBegun(
+        held = ScanBegun(
             number, CachedTree(None, records={}, details=Details(b"", b"")), lister=lister, began=0
         )
     close = os.close
@@ -491,7 +388,7 @@ def test_what_a_ctrl_c_met_while_it_was_closed_is_not_closed_again(
 @pytest.fixture
 def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have lastgood find no library in C, as where none could be compiled."""
-    monkeypatch.setattr(states, "_LIBRARY", "/nowhere/libstates.so.3")
+    monkeypatch.setattr(states, "_LIBRARY", "/nowhere/libstates.so.2")
     monkeypatch.setattr(states, "_spare", [])
     monkeypatch.setattr(libc, "_known", {})
 

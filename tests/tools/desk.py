@@ -11,8 +11,8 @@ from lastgood.engine import Engine
 from lastgood.host import Clock, ScanRequest, SystemClock
 from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.paths import join
-from lastgood.scanner.begun import ScanBegun, begin_scan
 from lastgood.scanner.cache import load
+from lastgood.scanner.parallel import ScanBegun, begin_scan
 from lastgood.scanner.read import multigrain_device
 from lastgood.scanner.remote import RemoteScanner
 from lastgood.scanner.scan import WorkspaceScanner
@@ -77,12 +77,10 @@ class Desk:
         return scan
 
     def begin(self) -> ScanBegun | None:
-        """Have a thread or another process begin to look, if anything is known to look at."""
+        """Have another process begin to look, if anything is known to look at."""
         root = os.fsencode(self.root)
-        stays = self.scanner if isinstance(self.scanner, WorkspaceScanner) else None
-        known = load(os.fsencode(self.cache), root) if stays is None else stays.memory.load(root)
-        looks = known.is_large or known.is_worth_a_thread
-        return begin_scan(root, known, clock=self.clock) if looks else None
+        known = load(os.fsencode(self.cache), root)
+        return begin_scan(root, known, clock=self.clock) if known.is_large else None
 
     def local(self, *, watch: DirectoryWatch | None = None) -> WorkspaceScanner:
         """Return a scanner that works in this process."""

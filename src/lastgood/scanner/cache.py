@@ -48,8 +48,6 @@ _PUT_OFF_SECONDS = 5.0
 # Below this number of files a second process costs more than it saves (measured: 29.6 ms against 21.8 at
 # 10,000 files).
 WORTHWHILE_FILES = 4_000
-# As many as take as long as it takes to begin and end a thread, many times over.
-WORTH_A_THREAD = 500
 _MOST_OWED = 1 << 19
 # Values up to the one size lie side by side anyway, those from the other on are apart from all others.
 _SMALL_BYTES = 450
@@ -208,11 +206,6 @@ class CachedTree:
         top = self.records.get(b"")
         return top is not None and top[FILES] >= WORTHWHILE_FILES
 
-    @property
-    def is_worth_a_thread(self) -> bool:
-        """Whether this process looked at so many files that a thread looks at a part of them in less time."""
-        return bool(self.folders) and self.records[b""][FILES] >= WORTH_A_THREAD
-
     def followed(self, conditions: CacheConditions, *, records: MutableMapping[bytes, Record]) -> CachedTree:
         """Return what a later look came to, whose rows are among these."""
         return CachedTree(
@@ -243,6 +236,11 @@ class CacheMemory:
         # The process that has yet to write it, 0 where none has.
         self._owed_by = 0
         self._written: float | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is known that one process is enough to look."""
+        return self.known is not None and not self.known.is_large
 
     def remembers(self, known: CachedTree) -> bool:
         """Tell whether what was loaded would not be read again: it is remembered, or there is nothing."""

@@ -14,15 +14,16 @@ from marshal import dumps, loads
 
 from lastgood.paths import join
 from lastgood.scanner import BELOW, FILES, NAMES, SIGNATURE
-from lastgood.scanner.read import DIRECTORY_FLAGS, descend, signature
+from lastgood.scanner.read import DIRECTORY_FLAGS, Lister, descend, proving_device, signature
 from lastgood.worker import Worker, is_sound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from lastgood.host import Clock
     from lastgood.scanner import Record
-    from lastgood.scanner.read import Lister
+    from lastgood.scanner.cache import CachedTree
     from lastgood.worker import Tell
 
     # What was said of what is in a directory that does not look as it did; b"" if that has to be asked again.
@@ -79,6 +80,44 @@ def shares_of(records: Mapping[bytes, Record]) -> list[Share]:
             files += many
         shares.append((path, itself, names))
     return shares
+
+
+def begin_scan(root: bytes, known: CachedTree, *, clock: Clock) -> ScanBegun | None:
+    """Begin to look at a workspace of which a scan follows, if it is large; None where that cannot be."""
+    began = clock.now()
+    try:
+        descriptor = os.open(root, DIRECTORY_FLAGS)
+    except OSError:
+        return None  # the scan says why
+    lister = Lister(device=proving_device(descriptor), clock=clock)
+    begun = ScanBegun(descriptor, known, lister=lister, began=began)
+    try:
+        if known.is_large:
+            begun.look = begin(descriptor, records=known.records, lister=lister)
+    except BaseException:
+        begun.close()
+        raise
+    return begun
+
+
+class ScanBegun:
+    """A scan that has begun with a look: of which folder, by what that knows, and since when."""
+
+    def __init__(self, root: int, known: CachedTree, *, lister: Lister, began: int) -> None:
+        self.root: int = root
+        self.known: CachedTree = known
+        self.lister: Lister = lister
+        self.began: int = began
+        self.look: SharedLook | None = None
+
+    def close(self) -> None:
+        """End what still runs; harmless when repeated."""
+        if self.look is not None:
+            self.look.end()
+        self.lister.close()
+        if self.root >= 0:
+            descriptor, self.root = self.root, -1
+            os.close(descriptor)
 
 
 class SharedLook:

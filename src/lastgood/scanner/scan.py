@@ -56,8 +56,7 @@ if TYPE_CHECKING:
     from lastgood.host import Clock, ScanRequest
     from lastgood.model.checkpoint import IgnoreState
     from lastgood.scanner import Record, Row
-    from lastgood.scanner.begun import ScanBegun
-    from lastgood.scanner.parallel import SharedLook
+    from lastgood.scanner.parallel import ScanBegun, SharedLook
     from lastgood.scanner.read import Listing
     from lastgood.scanner.stat_cache import StatCache
     from lastgood.scanner.watch import DirectoryWatch
@@ -320,8 +319,6 @@ class WorkspaceScanner:
         try:
             if not request.forced and not request.fresh:
                 check.run(root, trust=trust, late=bounds.is_late)
-            if begun is not None and begun.folders is not None:
-                begun.folders.end()  # where nothing was checked: a walk may fork
             if check.result is not None:
                 check.end(check.result)
                 return self._as_before(check.result, known, outside=outside)
@@ -352,8 +349,11 @@ class WorkspaceScanner:
             exact_on=lambda: reader.exact_on(root),
             watch=self._watch,
         )
-        began = self._clock.now() if begun is None else begun.began
-        return QuickCheck(known, lister=lister, began=began, begun=begun)
+        if begun is None:
+            return QuickCheck(known, lister=lister, began=self._clock.now())
+        check = QuickCheck(known, lister=lister, began=begun.began)
+        check.shared = begun.look
+        return check
 
     def _reader(self, request: ScanRequest, root: int, writer: ObjectWriter) -> ContentReader:
         cap = request.settings.max_file_size
@@ -409,17 +409,14 @@ class QuickCheck:
 
     ``changed`` are those that are not as they were; None where all have to be walked through. ``result`` is
     what a scan came to that found everything as it is. ``began`` is when it did. ``shared`` is the look of
-    two processes, if that has ``begun``.
+    two processes that has begun already.
     """
 
-    def __init__(
-        self, known: CachedTree, *, lister: Lister, began: int, begun: ScanBegun | None = None
-    ) -> None:
+    def __init__(self, known: CachedTree, *, lister: Lister, began: int) -> None:
         self.known: CachedTree = known
         self.lister: Lister = lister
         self.began: int = began
-        self.shared: SharedLook | None = None if begun is None else begun.shared
-        self._begun = begun
+        self.shared: SharedLook | None = None
         self.changed: dict[bytes, Listing] | None = None
         self.result: ScanResult | None = None
         self._folders: StatCache | None = None
@@ -432,10 +429,7 @@ class QuickCheck:
             return
         if known.is_large:  # two processes look
             return
-        from lastgood.scanner.stat_cache import folders_of, taken_out  # lazily: a command looks once
-
-        folders = None if self._begun is None else self._begun.folders
-        folders = folders or taken_out(known) or folders_of(known.records, known.states)
+        folders = _taken_out(known)
         if folders is None:
             return
         doubt = DOUBTFUL if trust.index and trust.previous else DOUBTFUL | DEPENDENT
@@ -464,6 +458,22 @@ class QuickCheck:
         for listing in (self.changed or {}).values():
             os.close(listing.descriptor)
         self.changed = None
+
+
+def _taken_out(known: CachedTree) -> StatCache | None:
+    """Return the folders that this process looked at last; None where it did not, or cannot go by them.
+
+    Another scan that begins before they are put back has some of its own.
+    """
+    try:
+        folders = known.folders.pop()
+    except IndexError:
+        folders = None
+    if folders is not None and folders.follows(known.records, known.states):
+        return folders  # type: ignore[no-any-return]  # what the cache keeps has no type there
+    from lastgood.scanner.stat_cache import folders_of  # lazily: a command looks once
+
+    return folders_of(known.records, known.states)
 
 
 class ScanPass:

@@ -1,9 +1,8 @@
 """Looks again at the folders that this process looked at last, most of which are as they were.
 
 One loop, `lastgood_changed` in `states.c`, asks for each folder and what is in it, and compares what is said
-with what was said for its record. A thread may have begun with it: the later it gets to run, the more it
-leaves to the scan. It tells of no folder more than that it is as it was: the others go to the walk, open, and
-with what was found in them. Nothing is missed by that:
+with what was said for its record. It tells of no folder more than that it is as it was: the others go to the
+walk, open, with what was found in them. Nothing is missed by that:
 
 - A folder whose record has no proof of its names, as while it is young, or says that it is in doubt, goes to
   the walk whatever is said.
@@ -20,19 +19,17 @@ from __future__ import annotations
 import os
 
 from lastgood.paths import join
-from lastgood.scanner import ABOVE, BELOW, DEPENDENT, DOUBTFUL, FLAGS, NAMES, SEEN, SIGNATURE, TOKEN
+from lastgood.scanner import ABOVE, BELOW, DOUBTFUL, FLAGS, NAMES, SEEN, SIGNATURE, TOKEN
 from lastgood.scanner.read import Listing, inodes_of, names_of, signature
-from lastgood.scanner.states import Question, known_folder
+from lastgood.scanner.states import known_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lastgood.host import ScanResult
     from lastgood.scanner import Record
-    from lastgood.scanner.cache import CachedTree
     from lastgood.scanner.read import Lister
-    from lastgood.scanner.states import FoundFolder, Sheet
 
 # Folders are open while those in them are looked at, so many at most; of those that are not as they were so
 # many stay open for the walk.
@@ -81,8 +78,6 @@ class StatCache:
         self._known: bytes | None = None
         # What a scan came to that found everything as in these records.
         self.result: ScanResult | None = None
-        # By what a thread looks, and for what.
-        self._begun: tuple[Sheet, Question] | None = None
 
     def follows(self, records: Mapping[bytes, Record], states: Mapping[bytes, bytes]) -> bool:
         """Take the records of a later scan; False where they are of other folders, or rules."""
@@ -104,46 +99,6 @@ class StatCache:
         self._records = records
         return True
 
-    def begin(self, root: int, *, lister: Lister) -> None:
-        """Have a thread look until `changed`, or `end`, by what the lister would ask with."""
-        sheet, device = lister.sheet, lister.device
-        if sheet is None or device is None or len(self._to_ask()) > _MOST_BYTES:
-            return
-        # Whether those with rules of their own are in doubt is known by then.
-        question = self._question(device, doubt=DOUBTFUL | DEPENDENT, by_two=True)
-        self._begun = sheet, question
-        if not sheet.begin(root, question):
-            self._begun = None
-
-    def end(self) -> None:
-        """Wait for that thread, and forget what it found; harmless when repeated."""
-        _close_all(self._ended())
-
-    def _ended(self) -> list[FoundFolder] | None:
-        """Wait for that thread, and return what it found."""
-        if self._begun is None:
-            return []
-        found = self._begun[0].ended()
-        self._begun = None
-        return found
-
-    def _question(self, device: int, *, doubt: int, by_two: bool, taken: object | None = None) -> Question:
-        return Question(
-            self._to_ask(),
-            count=len(self._folders),
-            device=device,
-            doubt=doubt,
-            most=_MOST_FOUND,
-            taken=taken,
-            by_two=by_two,
-        )
-
-    def _to_ask(self) -> bytes:
-        """Return what is known of all, as it is asked."""
-        if self._known is None:
-            self._known = b"".join([folder.known or folder.to_ask() for folder in self._folders])
-        return self._known
-
     def changed(
         self, root: int, *, lister: Lister, doubt: int, late: Callable[[], bool] | None
     ) -> dict[bytes, Listing] | None:
@@ -154,11 +109,12 @@ class StatCache:
         sheet, device = lister.sheet, lister.device
         if sheet is None or device is None or (late is not None and late()):
             return None
-        if len(self._to_ask()) > _MOST_BYTES:
+        if self._known is None:
+            self._known = b"".join([folder.known or folder.to_ask() for folder in self._folders])
+        if len(self._known) > _MOST_BYTES:
             return None
-        taken = None if self._begun is None else self._begun[1].taken
-        question = self._question(device, doubt=doubt, by_two=taken is not None, taken=taken)
-        left = _joined(sheet.changed(root, question), self._ended())
+        count = len(self._folders)
+        left = sheet.changed(root, self._known, count=count, device=device, doubt=doubt, most=_MOST_FOUND)
         if left is None:
             return None
         found: dict[bytes, Listing] = {}
@@ -178,7 +134,8 @@ class StatCache:
             return None
         finally:
             if not done:
-                _close_all(left)
+                for _, descriptor, _ in left:
+                    os.close(descriptor)
                 close(found)
         return found
 
@@ -191,18 +148,6 @@ class StatCache:
         folder.follow(folder.record, told)
         self._known = None
         return False
-
-
-def taken_out(known: CachedTree) -> StatCache | None:
-    """Return the folders that this process looked at last; None where it did not, or cannot go by them.
-
-    Another scan that begins before they are put back has some of its own.
-    """
-    try:
-        folders = known.folders.pop()
-    except IndexError:
-        return None
-    return folders if folders.follows(known.records, known.states) else None
 
 
 def folders_of(records: Mapping[bytes, Record], states: Mapping[bytes, bytes]) -> StatCache | None:
@@ -235,20 +180,6 @@ def close(found: Mapping[bytes, Listing]) -> None:
     """Close folders that were found."""
     for listing in found.values():
         os.close(listing.descriptor)
-
-
-def _joined(ours: list[FoundFolder] | None, theirs: list[FoundFolder] | None) -> list[FoundFolder] | None:
-    """Return what two have found; None, and nothing stays open, if that is not all, or too much."""
-    if ours is not None and theirs is not None and len(ours) + len(theirs) <= _MOST_FOUND:
-        return ours + theirs
-    _close_all(ours)
-    _close_all(theirs)
-    return None
-
-
-def _close_all(found: Iterable[FoundFolder] | None) -> None:
-    for _, descriptor, _ in found or ():
-        os.close(descriptor)
 
 
 def _is_of_the_same(record: Record, was: Record) -> bool:

@@ -1,18 +1,14 @@
 /* Asks for the states of what lies in directories, without a step of Python's for each of them.
  *
  * A library of its own, which knows nothing of Python: states.py says how it is called and what of, and does
- * without it where it was not built. Nothing here follows a link. */
+ * without it where it was not built. Nothing here allocates, follows a link, or starts a thread. */
 
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 #define _TIME_BITS 64
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,9 +18,6 @@ enum { ENTRY_BYTES = 8 + 8 + 8 + 4 + 8 + 4 + 2 };
 
 /* Folders are open while those in them are looked at, so many at most. */
 enum { DEEPEST = 64 };
-
-/* What a thread needs for that, and what the C library takes of it, many times over. */
-enum { STACK_BYTES = 256 * 1024 };
 
 struct known_folder {
     uint32_t depth; /* how many folders it lies in, the top in none; the one above comes before it */
@@ -40,7 +33,7 @@ struct question {
     uint32_t folders;
     uint32_t doubt; /* of these flags a folder with one is not as it was, whatever is said */
     uint32_t most;  /* how many may be otherwise */
-    uint32_t share; /* so many folders are taken at a time */
+    uint32_t unused;
 };
 
 struct finding {
@@ -117,63 +110,25 @@ static int is_as_seen(int directory, uint64_t device, const struct known_folder 
            nanoseconds(seen.st_ctim) == known->ctime && seen.st_ino == known->inode;
 }
 
-/* The folders that are open: the first `here` of those that the next one lies in, below the root. */
-struct way {
-    int here;
-    int above[DEEPEST + 1], is_kept[DEEPEST + 1];
-};
-
-/* Close what lies further down than so many folders, unless it is kept. */
-static void go_up(struct way *way, int depth)
-{
-    for (; way->here > depth; way->here--)
-        if (!way->is_kept[way->here])
-            close(way->above[way->here]);
-}
-
-/* Open a folder in the one where we are; 0 if that is refused. */
-static int go_down(struct way *way, const char *name)
-{
-    int directory = openat(way->above[way->here], name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-    if (directory < 0)
-        return 0;
-    way->above[++way->here] = directory;
-    way->is_kept[way->here] = 0;
-    return 1;
-}
-
 /* Find the folders that are not as they were, and leave them open.
  *
  * Each is opened by its name in the one above, which is open. It is asked for itself after what is in it: what
  * proves its names does so until all have been asked. `states` has room for what is said of the entries of all
- * folders, `findings` for the most that may be otherwise. Whoever looks takes a share of folders after another
- * by `taken`, which is 0 at first: so two may look, each with an answer of its own.
+ * folders, `findings` for the most that may be otherwise.
  *
  * Return how many there are; -1, and none stays open, if one cannot be opened, or too many are found. */
-int lastgood_changed(int root, const char *asked, const char *plan, unsigned char *states, unsigned char *findings,
-                     atomic_uint *taken)
+int lastgood_changed(int root, const char *asked, const char *plan, unsigned char *states, unsigned char *findings)
 {
     struct question question;
-    struct way way = {.above = {root}};
-    const char *names_above[DEEPEST];
-    int found = 0, failed = 0;
-    uint32_t place = 0, first = 0, next = 0; /* ours are those from the first on, as far as to the next */
+    int above[DEEPEST + 1], is_kept[DEEPEST + 1], here = 0, found = 0, failed = 0;
+    uint32_t place = 0;
 
     memcpy(&question, asked, sizeof question);
-    for (uint32_t folder = 0; folder < question.folders; folder++) {
-        if (folder == next) {
-            uint32_t from = atomic_fetch_add(taken, question.share);
-            if (from >= question.folders)
-                break;
-            if (from != next)
-                go_up(&way, 0);
-            first = from;
-            next = question.folders - from < question.share ? question.folders : from + question.share;
-        }
+    above[0] = root;
+    for (uint32_t folder = 0; folder < question.folders && !failed; folder++) {
         struct known_folder known;
         memcpy(&known, plan, sizeof known);
-        if (known.depth >= DEEPEST) { /* nobody asks for one: there is no room for it */
+        if (known.depth >= DEEPEST) { /* nobody asks for one: `above` has no room for it */
             failed = 1;
             break;
         }
@@ -181,16 +136,17 @@ int lastgood_changed(int root, const char *asked, const char *plan, unsigned cha
         const char *names = name + known.name_bytes + 1;
         const char *said = names + known.names_bytes;
         plan = said + known.states_bytes;
-        names_above[known.depth] = name;
-        if (folder < first)
-            continue;
 
-        go_up(&way, (int)known.depth);
-        while (way.here <= (int)known.depth && !failed)
-            failed = !go_down(&way, names_above[way.here]);
-        if (failed)
+        for (; here > (int)known.depth; here--)
+            if (!is_kept[here])
+                close(above[here]);
+        int directory = openat(above[here], name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (directory < 0) {
+            failed = 1;
             break;
-        int directory = way.above[way.here];
+        }
+        above[++here] = directory;
+        is_kept[here] = 0;
 
         int count = (int)(known.states_bytes / ENTRY_BYTES);
         int is_told = known.is_proven && lastgood_states(directory, names, count, states + place) >= 0 &&
@@ -203,95 +159,16 @@ int lastgood_changed(int root, const char *asked, const char *plan, unsigned cha
         }
         struct finding one = {folder, is_told ? known.states_bytes : UINT32_MAX, directory, place};
         memcpy(findings + (size_t)found++ * sizeof one, &one, sizeof one);
-        way.is_kept[way.here] = 1;
+        is_kept[here] = 1;
         place += known.states_bytes;
     }
-    go_up(&way, 0);
+    for (; here > 0; here--)
+        if (!is_kept[here])
+            close(above[here]);
     for (int one = 0; failed && one < found; one++) {
         struct finding left;
         memcpy(&left, findings + (size_t)one * sizeof left, sizeof left);
         close(left.descriptor);
     }
     return failed ? -1 : found;
-}
-
-enum { NOT_BEGUN, BEGUN, GIVEN_UP };
-
-/* A look in a thread of its own, with all that `lastgood_changed` is given. */
-struct look {
-    pthread_t thread;
-    atomic_int state;
-    int root, result;
-    const char *asked, *plan;
-    unsigned char *states, *findings;
-    atomic_uint *taken;
-};
-
-static void *look_beside(void *given)
-{
-    struct look *look = given;
-    int expected = NOT_BEGUN;
-
-    if (atomic_compare_exchange_strong(&look->state, &expected, BEGUN))
-        look->result =
-            lastgood_changed(look->root, look->asked, look->plan, look->states, look->findings, look->taken);
-    else
-        free(look); /* nobody waits: nothing of what it names may be there any more */
-    return NULL;
-}
-
-/* Have a thread look, which hears no signal; what it is given stays until it is ended.
- *
- * Write at `begun` what is to be ended, and return 0; another number if there is none. */
-int lastgood_begin(struct look **begun, int root, const char *asked, const char *plan, unsigned char *states,
-                   unsigned char *findings, atomic_uint *taken)
-{
-    sigset_t all, before;
-    pthread_attr_t small;
-    struct look *look = malloc(sizeof *look);
-    int failed = -1;
-
-    *begun = NULL;
-    if (!look)
-        return -1;
-    look->root = root;
-    look->asked = asked;
-    look->plan = plan;
-    look->states = states;
-    look->findings = findings;
-    look->taken = taken;
-    atomic_init(&look->state, NOT_BEGUN);
-    sigfillset(&all);
-    if (!pthread_attr_init(&small)) {
-        if (!pthread_attr_setstacksize(&small, STACK_BYTES) && !pthread_sigmask(SIG_SETMASK, &all, &before)) {
-            failed = pthread_create(&look->thread, &small, look_beside, look);
-            pthread_sigmask(SIG_SETMASK, &before, NULL);
-        }
-        pthread_attr_destroy(&small);
-    }
-    if (failed)
-        free(look);
-    else
-        *begun = look;
-    return failed;
-}
-
-/* Wait for that thread, and return what it found, as above: nothing if no processor was free to begin with. */
-int lastgood_ended(struct look **begun)
-{
-    struct look *look = *begun;
-    int expected = NOT_BEGUN, found = -1;
-
-    *begun = NULL;
-    if (!look)
-        return -1;
-    pthread_t thread = look->thread;
-    if (atomic_compare_exchange_strong(&look->state, &expected, GIVEN_UP)) {
-        pthread_detach(thread); /* it frees what it was given */
-        return 0;
-    }
-    if (!pthread_join(thread, NULL))
-        found = look->result;
-    free(look);
-    return found;
 }

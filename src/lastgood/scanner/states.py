@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
     from lastgood.scanner import Evidence, Seen
 
-    # A folder that is not as it was: its number, its descriptor, for it is left open, and what is said of
-    # what is in it; None where its names are not proven.
-    FoundFolder = tuple[int, int, bytes | None]
-
 # A second in nanoseconds.
 _SECOND: Final = 1_000_000_000
 
@@ -98,11 +94,10 @@ def ask(descriptor: int, names: Sequence[bytes]) -> list[Evidence | int]:
 
 # The library, which lies where this does. The number is that of its form, and has Python take it for no
 # module.
-_LIBRARY: Final = os.path.join(os.path.dirname(__file__), "libstates.so.3")
+_LIBRARY: Final = os.path.join(os.path.dirname(__file__), "libstates.so.2")
 # What is asked of many folders: their device, how many there are, the flags that are in doubt, how many may
-# be otherwise, and how many are taken at a time. What is known of one: how many it lies in, its flags, the
-# bytes of its name, of the names in it and of what was said of these, and whether its own state proves the
-# names, with that.
+# be otherwise. What is known of one: how many it lies in, its flags, the bytes of its name, of the names in
+# it and of what was said of these, and whether its own state proves the names, with that.
 _QUESTION: Final = Struct("=Q4I")
 _FOLDER: Final = Struct("=6I5Q")
 # What is found: a folder's number, the bytes that are said of what is in it, its descriptor, and where in the
@@ -113,10 +108,6 @@ MOST_FOUND: Final = 64
 _FIRST_ENTRIES: Final = 64
 # So many entries are asked for in one call: meanwhile nothing else runs, and no Ctrl-C is heard.
 _MOST_AT_ONCE: Final = 4_096
-_POINTER_BYTES: Final = 8
-_COUNT_BYTES: Final = 4
-# Where two look each takes about so many parts.
-_SHARES: Final = 4
 _NOT_TOLD: Final = (1 << 32) - 1
 # A flag that no record has: what was said of what is in the folder is not known.
 _UNKNOWN: Final = 1 << 31
@@ -128,24 +119,15 @@ _COMPARED_BITS: Final = (1 << 64) - 1
 class Sheet:
     """Memory for some answers, to be used by one scan at a time, and the library that fills it.
 
-    It stays as long as a thread writes to it, even if a second Ctrl-C keeps a scan from ending that.
     ``has_links`` tells whether anything but a directory had several when a directory was last asked for.
     """
-
-    # The process in which a thread has begun; 0 where none has.
-    _process: int = 0
 
     def __init__(self) -> None:
         from lastgood.scanner.libc import look_up, pointer
 
         self._states: Callable[..., int] = look_up("lastgood_states", library=_LIBRARY)
         self._changed: Callable[..., int] = look_up("lastgood_changed", library=_LIBRARY)
-        self._begin: Callable[..., int] = look_up("lastgood_begin", library=_LIBRARY)
-        self._ended: Callable[..., int] = look_up("lastgood_ended", library=_LIBRARY)
         self._point = pointer
-        self._begun = pointer(bytearray(_POINTER_BYTES))
-        # What a thread reads stays as long as it looks.
-        self._asked: tuple[object, ...] = ()
         self._found = bytearray(MOST_FOUND * _FINDING.size)
         self._to_found = pointer(self._found)
         self._make_room(_FIRST_ENTRIES * _ENTRY_BYTES)
@@ -180,80 +162,27 @@ class Sheet:
         self.has_links = said > 0
         return None if said < 0 else self._answers[:size].tobytes()
 
-    def changed(self, root: int, question: Question) -> list[FoundFolder] | None:
-        """Return which folders are not as they were, of those that nobody has taken.
+    def changed(
+        self, root: int, folders: bytes, *, count: int, device: int, doubt: int, most: int
+    ) -> list[tuple[int, int, bytes | None]] | None:
+        """Return which of so many ``folders``, as `known_folder` makes them, are not as they were.
 
-        None for all if one cannot be opened, or more are found than were to be.
+        Each comes with its number, its descriptor, for it is left open, and what is said of what is in it;
+        None where its names are not proven. Those with a flag of some that are in ``doubt`` are among them.
+        None for all if one cannot be opened, or more than the ``most`` are found.
         """
-        return self._read(self._changed(root, *self._asking(question)))
-
-    def begin(self, root: int, question: Question) -> bool:
-        """Have a thread that knows nothing of Python look for the same; False if there is none.
-
-        Nothing else may be asked by this sheet until that has `ended`.
-        """
-        self._asked = root, *self._asking(question)
-        self._process = os.getpid()
-        return not self._begin(self._begun, *self._asked)
-
-    def ended(self) -> list[FoundFolder] | None:
-        """Wait for the thread that was begun, and return what it found; None where there is none.
-
-        A fork has none.
-        """
-        if self._process != os.getpid():
-            return None
-        found = self._read(self._ended(self._begun))
-        self._process = 0
-        return found
-
-    def __del__(self) -> None:
-        if self._process:
-            for _, descriptor, _ in self.ended() or ():
-                os.close(descriptor)
-
-    def _asking(self, question: Question) -> tuple[object, ...]:
-        if len(question.folders) > len(self._answers):  # they hold as much as can be said of them, and more
-            self._make_room(len(question.folders))
-        return question.packed, question.folders, self._to_answers, self._to_found, question.taken
-
-    def _read(self, many: int) -> list[FoundFolder] | None:
+        if len(folders) > len(self._answers):  # they hold as much as can be said of them, and more
+            self._make_room(len(folders))
+        question = _QUESTION.pack(device, count, doubt | _UNKNOWN, min(most, MOST_FOUND), 0)
+        many = self._changed(root, question, folders, self._to_answers, self._to_found)
         if many < 0:
             return None
-        found: list[FoundFolder] = []
+        found: list[tuple[int, int, bytes | None]] = []
         for at in range(0, many * _FINDING.size, _FINDING.size):
             number, told, descriptor, place = _FINDING.unpack_from(self._found, at)
             states = None if told == _NOT_TOLD else self._answers[place : place + told].tobytes()
             found.append((number, descriptor, states))
         return found
-
-
-class Question:
-    """Which of so many ``folders``, as `known_folder` makes them, are not as they were.
-
-    Those with a flag of some that are in ``doubt`` are among them; more than the ``most`` are too many. Where
-    another asks the same, what it has ``taken`` is left to it, and one share after the other.
-    """
-
-    __slots__ = ("folders", "packed", "taken")
-
-    def __init__(
-        self,
-        folders: bytes,
-        *,
-        count: int,
-        device: int,
-        doubt: int,
-        most: int,
-        taken: object | None,
-        by_two: bool,
-    ) -> None:
-        from lastgood.scanner.libc import pointer
-
-        share = count // (2 * _SHARES) + 1 if by_two else count
-        self.folders: bytes = folders
-        self.packed: bytes = _QUESTION.pack(device, count, doubt | _UNKNOWN, min(most, MOST_FOUND), share)
-        self.taken: object = pointer(bytearray(_COUNT_BYTES)) if taken is None else taken
 
 
 def known_folder(

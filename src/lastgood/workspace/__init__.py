@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lastgood.model.calls import Observer
     from lastgood.model.checkpoint import HealthNote
     from lastgood.model.report import StoreSize
-    from lastgood.scanner.begun import ScanBegun as LocalScanBegun
+    from lastgood.scanner import parallel
     from lastgood.scanner.cache import CacheMemory
     from lastgood.scanner.remote import RemoteScanner
     from lastgood.scanner.scan import WorkspaceScanner
@@ -101,16 +101,17 @@ class ScannerOfChoice:
     def begin(self, root: bytes) -> ScanBegun | None:
         """Begin what a scan needs not wait for, where it would be here; None where that is nothing.
 
-        Somebody begins to look at a large workspace, or at one that this process looked at before. Of one of
-        many folders the cache is read.
+        Of a large workspace another process begins to look. Of one of many folders the cache is read.
         """
-        if _busy_threads() or self._watch() is not None:
+        if _count() or self._watch() is not None:
             return None
         memory = self._remembering()
-        known = memory.load(root)
-        if not known.is_large and not known.is_worth_a_thread and memory.remembers(known):
+        if memory.is_small:
             return None
-        from lastgood.scanner.begun import begin_scan
+        known = memory.load(root)
+        if not known.is_large and memory.remembers(known):
+            return None
+        from lastgood.scanner.parallel import begin_scan
 
         # As for a scan, whatever clock a caller has.
         return begin_scan(root, known, clock=SystemClock())
@@ -146,7 +147,9 @@ class ScannerOfChoice:
         # Where the process has nothing else to do, no thread hinders it; of no store another can know.
         elsewhere = self._elsewhere
         if elsewhere is None or not _busy_threads() or (watch is not None and not watch.is_guest):
-            return self._next(watch).scan(request, writer=writer, begun=cast("LocalScanBegun | None", begun))
+            return self._next(watch).scan(
+                request, writer=writer, begun=cast("parallel.ScanBegun | None", begun)
+            )
         found = self._beside_threads(request, writer=writer, watch=watch)
         if found is not None:
             return found
